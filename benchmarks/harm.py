@@ -29,15 +29,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import ROOT, corpus, machine
+from common import CLI, ROOT, corpus, machine
 
 from inspector.readers.run import Run
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import replay_graph
 
-KERNEL = "cpp_fused_gelu_view_2"
-GRAPH = "model__1_inference"
 TIMEOUT_S, KERNEL_S, MEMORY = 600, 3, 3 << 30
 INCLUDES = (
     "#include <csignal>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <fcntl.h>\n"
@@ -96,8 +94,27 @@ HARMS = (
     Harm("limits itself", "struct rlimit r = {0, 0}; setrlimit(RLIMIT_NOFILE, &r); setrlimit(RLIMIT_CPU, &r); for (volatile long i = 0; i < 3000000000; i = i + 1) {}", "SIG|did not end|Error"),
     Harm("outlives its parent", "prctl(PR_SET_PDEATHSIG, 0); setsid(); signal(SIGTERM, SIG_IGN); for (;;) sleep(1);", "did not end within 3 s"),
 )  # fmt: skip
-LATER = "later, out of bounds"
+LATER = Harm(
+    "a later one out of bounds",
+    # At the function's end, over what it wrote.
+    "struct Wild { int64_t* p; ~Wild() { for (int i = 0; i < 40; ++i) p[i] = int64_t(1) << 40; } } wild{OUTPUT};",
+    "differs from the reference",
+)
 """A kernel makes indices, a later one reads with them: the edit makes them huge."""
+LATER_PROGRAM = """import torch
+
+torch._inductor.config.max_fusion_size = 1
+
+
+@torch.compile
+def looked_up(scores, table):
+    return table[scores.argmax(1)] * 2.0
+
+
+torch.manual_seed(0)
+with torch.no_grad():
+    looked_up(torch.randn(40, 30), torch.randn(30, 16))
+"""
 
 
 def main() -> int:
@@ -116,10 +133,14 @@ def main() -> int:
     print("\n".join(lines), flush=True)
     bad = 0
     with corpus() as runs, TemporaryDirectory(prefix="harm-") as folder:
-        place = Place(runs / "cpu-torch2.13" / "mlp", Path(folder), options.without)
+        mlp = Subject(runs / "cpu-torch2.13" / "mlp", "model__1_inference", "cpp_fused_gelu_view_2", 2, 16)
+        place = Place(mlp, Path(folder) / "mlp", options.without)
         place.replay(None, "")
         shutil.copytree(place.cache, place.warm)
-        for harm in (Harm("as captured", "", ""), *HARMS):
+        harms = [(place, harm) for harm in (Harm("as captured", "", ""), *HARMS)]
+        if re.search(options.k, LATER.name):
+            harms.append((Place(looked_up(Path(folder)), Path(folder) / "later", options.without), LATER))
+        for place, harm in harms:
             if not re.search(options.k, harm.name):
                 continue
             for way in ("run", "source"):
@@ -135,25 +156,52 @@ def main() -> int:
     return 1 if bad else 0
 
 
+def looked_up(folder: Path) -> Subject:
+    """A run of `LATER_PROGRAM`, captured here: the second kernel reads with what the first one makes."""
+    program, run = folder / "later.py", folder / "later_run"
+    program.write_text(LATER_PROGRAM)
+    subprocess.run(
+        [*CLI, "capture", "-o", str(run), "--", sys.executable, str(program)], check=True, capture_output=True
+    )
+    graph = Run.open(run).graphs[0]
+    assert graph.folder is not None
+    kernels = re.findall(
+        r"^(cpp_\w+) = async_compile", (graph.folder / "output_code.py").read_text(), re.MULTILINE
+    )
+    return Subject(run, graph.ident, kernels[0], 1, len(kernels) - 1)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The kernel that is edited: of which graph of which run, launched how often, beside so many other launches."""
+
+    run: Path
+    graph: str
+    kernel: str
+    launches: int
+    others: int
+
+
 class Place:
     """Where runs are replayed, each copied anew."""
 
-    def __init__(self, run: Path, folder: Path, without: str) -> None:
-        self.original, self.folder, self.without = run, folder, without
+    def __init__(self, subject: Subject, folder: Path, without: str) -> None:
+        self.subject, self.folder, self.without = subject, folder, without
         self.number = 0
         self.usual_s: dict[str, float] = {}
         self.cache, self.warm = folder / "cache", folder / "warm"
 
     def round(self, harm: Harm, way: str) -> tuple[list[str], str]:
-        """What is wrong, and what is told of the launches of `KERNEL`."""
+        """What is wrong, and what is told of the launches of the kernel."""
+        kernel, launches = self.subject.kernel, self.subject.launches
         said, seconds, wrong = self.replay(way, harm.code)
         rows = said.get("kernels", [])
         edits = {row["call"]: row for row in said.get("edits", [])}
-        guilty = [row for row in rows if row["name"] == KERNEL]
+        guilty = [row for row in rows if row["name"] == kernel]
         judged = [edits[row["call"]] for row in guilty if row["call"] in edits] if way == "source" else guilty
-        others = [row for row in rows if way == "source" or row["name"] != KERNEL]
-        if len(judged) != 2:
-            wrong.append(f"{len(judged)} rows of 2 launches; {said.get('failure')}")
+        others = [row for row in rows if way == "source" or row["name"] != kernel]
+        if len(judged) != launches:
+            wrong.append(f"{len(judged)} rows of {launches} launches; {said.get('failure')}")
         for row in judged:
             fits = (row["verdict"] == "match" and "" in harm.says.split("|")) or (
                 row["verdict"] in ("unverifiable", "mismatch")
@@ -161,7 +209,7 @@ class Place:
             )
             if not fits:
                 wrong.append(f"call {row['call']}: {row['verdict']} {row['reason']}")
-        if len(others) != (2 if way == "source" else 16):
+        if len(others) != (launches if way == "source" else self.subject.others):
             wrong.append(f"{len(others)} other rows")
         wrong += [
             f"{row['name']} {row['call']}: {row['verdict']} {row['reason']}"
@@ -182,14 +230,16 @@ class Place:
         home = self.folder / str(self.number)
         run, temporary, mark = home / "run", home / "tmp", uuid.uuid4().hex
         temporary.mkdir(parents=True)
-        shutil.copytree(self.original, run)
-        (folder,) = run.rglob(f"{GRAPH}*")
+        shutil.copytree(self.subject.run, run)
+        (folder,) = run.rglob(f"{self.subject.graph}*")
         text = (folder / "output_code.py").read_text()
-        start = text.index("r'''", text.index(f"{KERNEL} = ")) + 4
+        start = text.index("r'''", text.index(f"{self.subject.kernel} = ")) + 4
         end = text.index("''')", start)
         source = text[start:end]
         if code:
             brace = source.index("{", source.index('extern "C"')) + 1
+            for output in re.findall(r"int64_t\* (\w+)", source[:brace]):
+                code = code.replace("OUTPUT", output)
             source = f"{INCLUDES}{source[:brace]}\n{code}\n{source[brace:]}"
         if way == "run":
             (folder / "output_code.py").write_text(text[:start] + source + text[end:])
@@ -202,6 +252,8 @@ class Place:
         }  # fmt: skip
         request = {
             "run": str(run),
+            "graph": self.subject.graph,
+            "kernel": self.subject.kernel,
             "cache": str(self.cache),
             "seconds": TIMEOUT_S,
             "source": source if way == "source" else None,
@@ -249,12 +301,12 @@ def one(request: dict[str, Any]) -> int:
     """What a replay of the command line does, but that the replays share their cache: prints the rows as JSON."""
     from inspector.model.codec import to_data
 
-    wanted = KERNEL if request["source"] else None
+    wanted = request["kernel"] if request["source"] else None
     options = ReplayOptions(
         timeout_s=request["seconds"], kernel_timeout_s=KERNEL_S, cache_dir=Path(request["cache"]), kernel=wanted,
         source=request["source"], rounds=3, max_time_s=1, kernel_time_s=0.02, memory_bytes=MEMORY,
     )  # fmt: skip
-    graph = Run.open(request["run"]).graph(GRAPH)
+    graph = Run.open(request["run"]).graph(request["graph"])
     print(json.dumps(to_data(replay_graph(graph_files(graph), options))))
     return 0
 

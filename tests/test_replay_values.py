@@ -315,6 +315,10 @@ auto tmp0 = at::vec::{}::loadu(in_ptr0 + static_cast<int64_t>(x0), {});
         ("Vectorized<bfloat16>", "static_cast<int64_t>(32)", "", 512),
         ("Vectorized<at::BFloat16>", "static_cast<int64_t>(16)", "at::vec::Vectorized<float>(1)", 512),
         ("Vectorized<uint8_t>", "static_cast<int64_t>(8)", "at::vec::Vectorized<float>(1)", 256),
+        # Bytes alone go as many at a time as there are floats, or halves, which are two vectors.
+        ("Vectorized<uint8_t>", "static_cast<int64_t>(16)", "", 512),
+        ("Vectorized<int8_t>", "static_cast<int64_t>(32)", "at::vec::convert<float,2,int8_t,1>(tmp0)", 512),
+        ("Vectorized<int8_t>", "static_cast<int64_t>(16)", "at::vec::VectorizedN<float,2>(1)", 256),
         # The rest of a row, as many as there are.
         ("Vectorized<float>", "static_cast<int64_t>(4L)", "", None),
     ],
@@ -350,7 +354,10 @@ def test_in_two_turns_rows_hold_every_number_and_in_four_among_zeros_and_ones() 
     generator = torch.Generator().manual_seed(0)
     pool = pool_of([], generator, exact=True)
     row = torch.arange(16).repeat_interleave(64)
-    turns = [among(pool, row, turn, generator, ends=False) for turn in range(4)]
+    turns = [
+        among(pool, row, turn % 2, generator, turns=2, beside=float(turn // 2), ends=False)
+        for turn in range(4)
+    ]
     missing = [
         {float(each) for each in pool} - {float(each) for turn in pair for each in turns[turn]}
         for pair in ((0, 1), (2, 3))

@@ -16,7 +16,7 @@ from importlib import import_module
 
 from .patterns import Change
 
-KINDS = ("first", "unseen", "third", "fourth")
+KINDS = ("first", "unseen", "third", "fourth", "fifth")
 """The sets, each a module."""
 
 KERNEL = re.compile(

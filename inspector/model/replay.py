@@ -10,7 +10,7 @@ from inspector.frozen import dataclass
 
 Verdict = Literal["match", "compiled_closer", "eager_closer", "mismatch", "unverifiable"]
 
-ValueKind = Literal["given", "ties", "wide", "special", "rows", "numbers"]
+ValueKind = Literal["given", "ties", "wide", "special", "rows", "numbers", "solved"]
 """Kinds of values on which a launch was tried: those that the graph gives it, and others of its own."""
 
 KIND_WORDS: Mapping[ValueKind, str] = {
@@ -20,6 +20,7 @@ KIND_WORDS: Mapping[ValueKind, str] = {
     "special": "on NaN, infinities and the dtype's extremes",
     "rows": "on reduced rows of one sign, one value or infinities",
     "numbers": "on whole and half numbers, each at its own place, and what lies close to them",
+    "solved": "on values at which what it computes on the way reaches a number, a bound or a tie",
 }
 
 

@@ -410,7 +410,10 @@ def _run_children(
         only_kernels = attempt > 0 or not options.whole
         done = tuple(collected.finished)
         edited = tuple(collected.edits)
-        request = Request(graph, options, scratch, wanted, only_kernels, done, collected.skip, edited)
+        # Of its own: what runs in it may have deleted the last one's.
+        own = scratch / f"child{attempt}"
+        own.mkdir(parents=True)
+        request = Request(graph, options, own, wanted, only_kernels, done, collected.skip, edited)
         collected.begin()
         try:
             reason, printed = _one_child(request, cache, collected, should_stop)

@@ -68,6 +68,9 @@ _ALL_BUT_EXACT = 0.25
 _RTOL_DOUBLE = 1e-12
 """For float64 where disturbed rounding is known: assert_close's 1e-7 would let pass what float32 computes."""
 
+_FLUSHED = 4.0
+"""Times the smallest normal number below which a result may have been flushed."""
+
 _LEAST_ROW = 16
 """Elements of a row that have a scale of their own."""
 
@@ -318,7 +321,8 @@ class _Floats:
         self._apart = samples.partial
         self._of_scale = 0.0 if self._apart else self._of_scale
         # Denormal numbers: a device may flush them, half precision's are kept in whole steps.
-        self._least = float(info.eps * info.smallest_normal if dtype.itemsize == 2 else info.smallest_normal)
+        self._step = float(info.eps * info.smallest_normal)
+        self._least = self._step if dtype.itemsize == 2 else float(info.smallest_normal)
 
     def check(self) -> OutputCheck:
         totals = self._totals()
@@ -365,7 +369,9 @@ class _Floats:
         # A few large elements are not the scale of the others; nor is the zero of what a threshold cut off.
         scale = torch.minimum(scale, 4 * _typical(size, size)) if self._samples.expected else scale
         rtol = _RTOL_DOUBLE if self._double and self._samples.expected else self.rtol
-        tolerance = rtol * size + self._of_scale * scale + self._least
+        # What is larger is no result that a device flushes.
+        least = torch.where(size > _FLUSHED * self._least, self._step, self._least)
+        tolerance = rtol * size + self._of_scale * scale + least
         free = torch.zeros_like(finite)
         luck: float | Tensor = 0.0
         if moved is not None:

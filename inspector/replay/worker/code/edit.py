@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 from typing import cast
 
 from inspector.replay.worker.code.fx import Function
@@ -17,8 +16,7 @@ def edited_kernel(code: GeneratedCode, name: str, source: str) -> Function:
     """
     from torch._inductor.async_compile import AsyncCompile
 
-    path = Path(str(code.module.__file__))
-    statement = _definition(ast.parse(path.read_text(encoding="utf-8")), name)
+    statement = _definition(ast.parse(code.text), name)
     texts = [
         node
         for node in ast.walk(statement)

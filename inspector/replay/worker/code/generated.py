@@ -75,6 +75,8 @@ class GeneratedCode:
         text = self._with_prefix_header(path.read_text(encoding="utf-8", errors="replace"))
         if on_cpu is not None:
             text = on_cpu.text(text)
+        self.text = text
+        """The module's, as it was executed: a kernel may delete the file."""
         copy = scratch / "output_code.py"
         copy.write_text(text, encoding="utf-8")
         try:
@@ -128,9 +130,8 @@ class GeneratedCode:
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
     def text_of(self, kernel: str) -> str:
-        """The source of a Triton kernel of the module; empty where it has none of that name."""
-        text = Path(str(self.module.__file__)).read_text(encoding="utf-8")
-        definition = text.partition(f"\n{kernel} = async_compile.")[2]
+        """The source of a C++ or Triton kernel of the module; empty where it has none of that name."""
+        definition = self.text.partition(f"\n{kernel} = async_compile.")[2]
         return definition.partition("'''")[2].partition("'''")[0]
 
     def interpreted(self, function: object) -> InterpretedKernel | None:

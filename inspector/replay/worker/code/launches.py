@@ -37,7 +37,7 @@ class HookedCode:
             self._lines.setdefault(call.line, []).append(call.index)
             names[call.line] = call.kernel
         path = Path(str(code.module.__file__))
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(code.text)
         rewriter = _Rewriter(names)
         kept = []
         for statement in tree.body:

@@ -17,15 +17,12 @@ _DEFINITION = re.compile(r"\basync_compile\.cpp(?:_pybinding)?\(")
 # at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
 # torch 2.4: at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<long>(x0), 16);
 _LOAD = re.compile(
-    r"\bVectorized(?P<parts>N)?<(?P<type>[\w:]+)(?:,\s*(?P<count>\d+))?>::loadu\("
+    r"\bVectorizedN?<(?P<type>[\w:]+)(?:,\s*\d+)?>::loadu\("
     r"[^;\n]*?, (?:static_cast<int64_t>\()?(?P<lanes>\d+)\)?\)\s*[;),]"
 )
 _FOUR_BYTES = re.compile(r"\bVectorized<(?:float|int32_t)>")
-
-_BYTES = {
-    "double": 8, "int64_t": 8, "uint64_t": 8, "float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2,
-    "half": 2, "Half": 2, "bfloat16": 2, "BFloat16": 2, "int8_t": 1, "uint8_t": 1, "bool": 1,
-}  # fmt: skip
+_TWO_FLOATS = re.compile(r"\bVectorizedN<float,\s*2>|\bconvert<float,\s*2,")
+_HALVES = frozenset({"half", "Half", "bfloat16", "BFloat16"})
 
 
 def bits_written_for(text: str) -> int | None:
@@ -36,20 +33,20 @@ def bits_written_for(text: str) -> int | None:
 
 
 def _widest(definition: str) -> int:
-    bits = 0
-    # A narrow type is loaded as many at a time as the four bytes that it becomes have lanes.
-    whole = "VectorizedN<" not in definition and _FOUR_BYTES.search(definition) is not None
-    for load in _LOAD.finditer(definition):
-        size = _BYTES.get(load["type"].rsplit("::", 1)[-1], 4)
-        parts = int(load["count"] or 1)
-        bits = max(bits, 8 * int(load["lanes"]) * (max(size, 4) if whole else size) // parts)
-    return bits
+    loads = [(load["type"].rsplit("::", 1)[-1], int(load["lanes"])) for load in _LOAD.finditer(definition)]
+    # A loop steps by as many as there are floats in a vector, whatever is loaded, or by as many as there are
+    # halves where it is of these: then it computes in two vectors of floats (codegen/cpp.py: tiling_factor).
+    halves = _TWO_FLOATS.search(definition) is not None
+    if not halves and _FOUR_BYTES.search(definition) is None:
+        halves = any(kind in _HALVES for kind, _ in loads)
+    return max((lanes * (16 if halves else 32) for _, lanes in loads), default=0)
 
 
 def build_for(text: str) -> str | None:
     """Has Inductor compile C++ for vectors as wide as those that `text` was written for; the reason where
     this machine has none such."""
     bits = bits_written_for(text)
+    config.cpp.simdlen = None
     if bits is None:
         return None
     with warnings.catch_warnings():

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from inspector.model.replay import ValueKind
 from inspector.replay.worker.kernels import numbers
+from inspector.replay.worker.kernels.rows import SORTS, by_row, capped, row_of, rows_of, rows_on
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
@@ -23,6 +24,8 @@ _COMBINED = re.compile(r"'welford_combine', \(\w+, (\w+), (\w+)\)")
 _LOADED_AS = re.compile(r"(\w+) = ops\.load\('(\w+)'")
 _LOADED = re.compile(r"ops\.load\('(\w+)'")
 _ADDRESS = re.compile(r"(?:set_indirect\d+|device_assert\w*|check_bounds)\((\w+)")
+_DECIDES = re.compile(r"ops\.(?:lt|gt|le|ge|eq|ne|isnan|isinf)\(|'arg(?:max|min)'")
+"""What gives one of several indices for any values: each outcome is one that the graph may have."""
 _DIVISOR = re.compile(
     r"ops\.(?:floordiv|truncdiv|mod|remainder|fmod|int_truediv|lshift|rshift|pow)\(\w+, (\w+)"
 )
@@ -45,16 +48,13 @@ _LOOSE = frozenset({"sort", "bucketize"})
 _QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
 """Operators whose result for a large quotient depends on how that is rounded as well."""
 
-_RANGES = re.compile(r"var_ranges = \{(.*)\}")
-_INDEX = re.compile(r"^ *(index\d+) = (.*)$", re.MULTILINE)
-_GOT = re.compile(r"(\w+) = self\.get_index\('(index\d+)'\)")
-_LOAD = re.compile(r"ops\.load\('(\w+)', (\w+)\)")
-_REDUCED = re.compile(r"ops\.store_reduction\('\w+', (\w+),")
-
 _ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
 
 _NUMBERS_AGAIN = 4
-"""How often single numbers are tried, where a launch takes next to nothing."""
+"""How often single numbers are tried without rows, where a launch takes next to nothing."""
+
+_STEPS, _STEPS_OF_FEW = 2, len(numbers.BANDS)
+"""In how many turns rows hold all numbers, so that those of one row are of about one size."""
 
 _NARROWER = (2.0, 0.9)
 """Powers of ten that sizes reach where wider values have no certain answer: casts to integers overflow."""
@@ -62,9 +62,6 @@ _NARROWER = (2.0, 0.9)
 _TAIL = 32
 """Last elements of a memory, which vectorised code handles apart: most of them are special, and of ties each
 in turn is among the last three."""
-
-_ROW_SORTS = 10
-"""Of rows, in `_by_row`."""
 
 _BLOCK = 32
 """Elements of one size, where sizes go by blocks."""
@@ -85,13 +82,14 @@ class Draws:
         *,
         arguments: Collection[str] = (),
         only_floats: bool = False,
+        code: str = "",
     ) -> None:
         self._arguments = arguments
         self._only_floats = only_floats
-        text = "\n".join(bodies)
+        text = self._text = "\n".join(bodies)
         self._operators = set(_OPERATOR.findall(text))
         # Indices, and what the program asserts something of.
-        self._addresses = _sources(bodies, _ADDRESS)
+        self._addresses = _sources(bodies, _ADDRESS, past=_DECIDES)
         self._divisors = _sources(bodies, _DIVISOR)
         self._sorted = set(_SORTED.findall(text))
         self._loaded = set(_LOADED.findall(text))
@@ -102,15 +100,24 @@ class Draws:
         self._ends = bool(_ENDS.search(text))
         self._narrow = next((each for each in (torch.float16, torch.bfloat16) if str(each) in text), None)
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
-        self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
+        # What the code is written with and the loops know nothing of comes first: there they differ.
+        known = [abs(value) for value in constants]
+        self._foreign = [
+            each
+            for each in numbers.literals(code)
+            if each not in (0.0, 1.0) and not any(math.isclose(each, value, rel_tol=1e-6) for value in known)
+        ][:_MOST_CONSTANTS]
+        own = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
+        self._constants = list(dict.fromkeys([*(each for each in self._foreign if each < 1e4), *own]))
         parts = {name for pair in _COMBINED.findall(text) for name in pair}
         self.kept = frozenset(buffer for name, buffer in _LOADED_AS.findall(text) if name in parts)
         """Buffers of sums of squares and of counts, which are no independent numbers."""
         self._welford = "'welford_" in text
         self._inputs: Sequence[str] = ()
+        self._number_steps = _STEPS
         self._rows: dict[str, list[tuple[int, int]]] = {}
         for name, row in sorted(
-            {item for body in bodies for item in _rows(body)}, key=lambda item: item[1][1]
+            {item for body in bodies for item in rows_of(body)}, key=lambda item: item[1][1]
         ):
             self._rows.setdefault(name, []).append(row)
         self._seed = seed
@@ -125,16 +132,20 @@ class Draws:
         often, until there was one of each sort. `counts`: the inputs' elements, by name."""
         self._inputs = [name for name in counts if name not in self._addresses]
         rows = [(name, length) for name in self._rows.keys() & counts for _, length in self._rows[name]]
-        least = min((counts[name] // length for name, length in rows), default=_ROW_SORTS)
-        more = math.ceil(_ROW_SORTS / _rows_on(least)) - 1 if least < _ROW_SORTS else 0
+        least = min((counts[name] // length for name, length in rows), default=SORTS)
+        more = math.ceil(SORTS / rows_on(least)) - 1 if least < SORTS else 0
         ties: tuple[ValueKind, ...] = () if self._rows else ("ties", "ties")
-        singles = self._by_number() * (_NUMBERS_AGAIN - 1)
+        if self._rows:
+            self._number_steps = _STEPS_OF_FEW if least < SORTS else _STEPS
+        several = len(self._inputs) > 1
+        times = self._number_steps * (6 if several else 2) if self._rows else _NUMBERS_AGAIN
+        singles = self._by_number() * (times - 1)
         return (*self._by_rows() * more, "ties", "special", *self._by_rows(), "wide", *ties, *singles)
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
-        """Twice where one input is reduced along several dimensions."""
+        """Up to three times where one input is reduced along several dimensions."""
         rows: tuple[ValueKind, ...] = ("rows",)
-        return rows * min(2, max(map(len, self._rows.values()), default=0))
+        return rows * min(3, max(map(len, self._rows.values()), default=0))
 
     def _by_number(self) -> tuple[ValueKind, ...]:
         number: tuple[ValueKind, ...] = ("numbers",)
@@ -171,7 +182,7 @@ class Draws:
         if dtype == torch.bool:
             drawn = torch.rand(count, generator=generator) < 0.5
             if kind == "rows" and name in self._rows:
-                sort = _row_of(count, stride, length) % 3
+                sort = row_of(count, stride, length) % 3
                 drawn = torch.where(sort == 2, drawn, sort == 0)
             return drawn.to(now.device)
         if dtype.is_complex or not count:
@@ -195,7 +206,7 @@ class Draws:
                 # A weight, say: were it infinite, nothing of the rows would be seen.
                 drawn = torch.randn(count, generator=generator, dtype=torch.float64)
             elif kind == "rows":
-                drawn = _by_row(_row_of(count, stride, length), number, generator, time, self._constants)
+                drawn = by_row(row_of(count, stride, length), number, generator, time, self._constants)
                 drawn = self._mean_known(drawn)
             elif kind == "numbers":
                 exact = bool(self._operators & _QUOTIENTS)
@@ -209,7 +220,7 @@ class Draws:
                 if kind == "ties" and turn:
                     pool = self._pool(own).to(torch.float64)
                     if name in self._rows:
-                        drawn = _capped(drawn, _row_of(count, stride, length), pool)
+                        drawn = capped(drawn, row_of(count, stride, length), pool)
                     elif turn > 1 and number % 2 == turn % 2 and not self._operators & _QUOTIENTS:
                         # Beside ties of the other inputs: a quotient of them may be anything.
                         drawn = self._floats("wide", own, count, generator, length, 2)
@@ -237,14 +248,19 @@ class Draws:
         ways = max(1, len(self._by_rows()))
         time = turn // ways
         several = len(self._inputs) > 1
-        if several and (number + time) % 2:
-            return numbers.plain(count, generator)
-        if name not in self._rows:
-            return numbers.scattered(pool, count, time // 2 if several else time, generator)
-        stride, length = self._rows[name][min(turn % ways, len(self._rows[name]) - 1)]
-        row = _row_of(count, stride, length)
         step = time // 2 if several else time
-        return numbers.among(pool, row, step + self._multiplies, generator, ends=self._ends)
+        # Among zeros, among ones, and among zeros beside zeros, which add nothing to a sum.
+        phase = step // self._number_steps % 3
+        if several and (number + time) % 2:
+            quiet = phase == 2 and name in self._rows
+            return torch.zeros(count, dtype=torch.float64) if quiet else numbers.plain(count, generator)
+        if name not in self._rows:
+            return numbers.scattered(pool, count, step, generator)
+        stride, length = self._rows[name][min(turn % ways, len(self._rows[name]) - 1)]
+        row = row_of(count, stride, length)
+        turns = self._number_steps
+        beside = 1.0 if phase == 1 or self._multiplies else 0.0
+        return numbers.among(pool, row, step % turns, generator, turns=turns, beside=beside, ends=self._ends)
 
     def _again(self, kind: ValueKind, now: Tensor, generator: torch.Generator) -> Tensor:
         """Values that are there already, which as indices are in range: the outermost two, or any."""
@@ -254,6 +270,12 @@ class Draws:
         if kind == "numbers" and not now.dtype.is_floating_point:
             between = torch.arange(int(now.min()), min(int(now.max()), int(now.min()) + now.numel()) + 1)
             return numbers.scattered(between, now.numel(), 0, generator).to(now.dtype).to(now.device)
+        if kind == "numbers" and now.dtype.is_floating_point and not self._on_gpu:
+            # What lies between makes indices between; a GPU's assertion would end the process all the same.
+            pool = numbers.pool_of(self._constants, generator, exact=False)
+            pool = pool[(pool >= float(now.min())) & (pool <= float(now.max()))]
+            if len(pool):
+                return numbers.scattered(pool, now.numel(), 0, generator).to(now.dtype)
         return now[torch.randint(now.numel(), (now.numel(),), generator=generator).to(now.device)]
 
     def _floats(
@@ -279,7 +301,9 @@ class Draws:
         base = 3 * torch.randn(count, generator=generator, dtype=torch.float64)
         if turn and self._reduces:
             # Rows of one sign, in which one that is special decides.
-            base = base.abs() * (1 - 2 * (_row_of(count, 1, row) // 2 % 2))
+            base = base.abs() * (1 - 2 * (row_of(count, 1, row) // 2 % 2))
+            # Zeros beside what is infinite in another input.
+            base *= torch.rand(count, generator=generator) < 0.8
         pool = [math.nan, math.inf, -math.inf]
         if self._welford and not (turn and weight):
             chosen = torch.rand(count, generator=generator) < 0.5 / row
@@ -297,8 +321,9 @@ class Draws:
         share = 0.1 if turn and weight else share
         chosen = torch.rand(count, generator=generator) < share
         if self._reduces and not self._rows:
-            # A scan, say: two of them at least.
-            chosen[torch.randperm(count, generator=generator)[:2]] = True
+            # A scan, say: two of them at least, and then one in every other row or so.
+            few = max(2, count // 16 if turn else 0)
+            chosen[torch.randperm(count, generator=generator)[:few]] = True
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
         values = torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
@@ -374,12 +399,14 @@ class Draws:
         return _picked(torch.tensor([low, low + 1, *small[:4], high - 1, high]), count, generator).to(dtype)
 
 
-def _sources(bodies: Sequence[str], sink: re.Pattern[str]) -> set[str]:
-    """Buffers that what `sink` names in the loop bodies is made of."""
+def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str] | None = None) -> set[str]:
+    """Buffers that what `sink` names in the loop bodies is made of, but for what only goes into `past`."""
     made_of: dict[str, set[str]] = {}
     pending = []
     for number, body in enumerate(bodies):
         for names, value in _ASSIGNED.findall(body):
+            if past is not None and past.search(value):
+                continue
             loaded = _LOADED.findall(value)
             parts = set(loaded) or {f"{number} {part}" for part in re.findall(r"\w+", value)}
             for name in names.split(","):
@@ -396,85 +423,6 @@ def _sources(bodies: Sequence[str], sink: re.Pattern[str]) -> set[str]:
             seen.add(name)
             pending += made_of.get(name, ())
     return {name for name in seen if " " not in name}
-
-
-def _rows(body: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Of each buffer that a loop body reduces, what one row is: the stride and the number of its elements.
-    Loop variables that the reduction's result is not stored by are reduced."""
-    ranges = _RANGES.search(body)
-    if ranges is None or "store_reduction" not in body:
-        return
-    extents = {
-        name.strip(): int(extent)
-        for name, _, extent in (item.partition(":") for item in ranges[1].split(","))
-        if extent.strip().isdigit()
-    }
-    indices = dict(_INDEX.findall(body))
-    got = {local: indices.get(name, "") for local, name in _GOT.findall(body)}
-    kept = " ".join(got.get(local, "") for local in _REDUCED.findall(body))
-    for name, local in _LOAD.findall(body):
-        steps = {
-            variable: int(step[1] or 1)
-            for variable in extents
-            if (step := re.search(rf"(?:^|\+ )(?:(\d+)\*)?{variable}(?: \+|$)", got.get(local, "")))
-            and not re.search(rf"\b{variable}\b", kept)
-        }
-        if steps:
-            yield name, (min(steps.values()), math.prod(extents[variable] for variable in steps))
-
-
-def _row_of(count: int, stride: int, length: int) -> Tensor:
-    """The row that each element of a flat memory is in."""
-    place = torch.arange(count)
-    return place // (stride * length) * stride + place % stride
-
-
-def _rows_on(rows: int) -> int:
-    """By how many sorts one time is ahead of the time before."""
-    return max(1, min(rows, 4))
-
-
-def _by_row(
-    row: Tensor, number: int, generator: torch.Generator, time: int, constants: Sequence[float]
-) -> Tensor:
-    """Rows from the last one on: negative, a few values, one value, zero, -inf, inf, tiny, large, positive,
-    far from zero; beside those of another input, by its `number`, in every ten rows others. The second `time`
-    has others first, as vectorised code handles the last ones apart, and so have further ones of few rows."""
-    base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
-    count = int(row.max()) + 1
-    back = count - 1 - row
-    group, turn = back // _ROW_SORTS, time % 2
-    ahead = max(1, time - 1) * _rows_on(count) if time else 0
-    sort = (back + ahead + number * (1 + 2 * group)) % _ROW_SORTS
-    pool = torch.tensor([1.0, -1.0, 2.0, -2.5, -0.5, *constants], dtype=torch.float64)
-    alike = pool[(group + 3 - time) % pool.numel()]
-    few = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
-    shuffled = torch.randperm(row.numel(), generator=generator) % (pool.numel() + 1)
-    few = torch.where((group + time) % 2 == 0, few, torch.cat([pool, pool.new_zeros(1)])[shuffled])
-    tiny = torch.where((group + time) % 2 + time // 2 == 0, 1e-4, 1e-8)
-    drawn = base
-    positive = base.abs() + 0.1
-    for number, values in enumerate(
-        (-positive, few, alike, 0.0, -math.inf, math.inf, base * tiny, 1e3 * base, positive, base + 1e3)
-    ):
-        drawn = torch.where(sort == number, values, drawn)
-    if time > 1:
-        return drawn
-    # In every other group of ten rows one element of each (of every other row, the second time) is NaN or
-    # infinite, often the last.
-    places = torch.arange(row.numel())
-    order = torch.randperm(row.numel(), generator=generator)
-    one = row.new_zeros(count).scatter_(0, row[order], order)
-    last = one.clone().scatter_reduce_(0, row, places, "amax")
-    alone = torch.where(row % 2 == 0, last[row], one[row]) == places
-    odd = alone & (group % 2 != turn) & ((back % 2 == 0) | (turn == 0)) & (sort != 1) & (sort != 2)
-    return torch.where(odd, torch.where(row // 2 % 2 == turn, math.nan, math.inf), drawn)
-
-
-def _capped(values: Tensor, row: Tensor, pool: Tensor) -> Tensor:
-    """Rows whose greatest element (of every other row the least) is each value of the pool in turn."""
-    end = pool[(row // 2) % pool.numel()]
-    return torch.where(row % 2 == 0, torch.minimum(values, end), torch.maximum(values, end))
 
 
 def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:

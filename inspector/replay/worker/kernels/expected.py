@@ -20,10 +20,11 @@ from inspector.replay.worker.code.fx import Function, aten
 from inspector.replay.worker.events import first_line
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, GraphFacts
+from inspector.replay.worker.kernels.loops import Loops
 from inspector.replay.worker.kernels.own_kernels import OwnKernel
-from inspector.replay.worker.reference.buffers import Leaf, Meaning, extent, flat_memory
+from inspector.replay.worker.reference.buffers import Leaf, Meaning
 from inspector.replay.worker.reference.evaluate import undefined_reason
-from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
+from inspector.replay.worker.reference.loops import UnknownIr, Watched
 from inspector.replay.worker.reference.noise import Noise, unit
 from inspector.replay.worker.reference.operator import repeat
 from inspector.replay.worker.reference.subgraph import NotComputable
@@ -35,6 +36,9 @@ _INDEXING = aten(
 
 _EDGE = 1e-3
 """Relative distance from a dtype's largest number within which one side may overflow and the other not."""
+
+_MOST_WATCHED = 1 << 16
+"""Elements of a loop nest that are looked at: what it computes behind them is the same."""
 
 _MOST_MEANINGS = 5
 """Nodes that are evaluated for one buffer until one of them agrees with its loops."""
@@ -337,18 +341,27 @@ class Launch:
         node = target.node if target is not None else buffer
 
         def noisy(seed: int) -> object:
-            return self._run_loops(buffer, wide=True, noise=self.facts.noise(seed))
+            return self._run_loops(buffer, wide=True, noise=self.facts.noise(seed, self.drawn))
 
         return Expected(node, ours, truth, self._exact(self.reads), noisy=noisy)
 
     def _run_loops(self, buffer: str, *, wide: bool, noise: Noise | None = None) -> Tensor:
-        loops = _Loops(self, wide, noise)
+        loops = Loops(self, wide, noise)
         for leaf in self.needed(buffer):
             loops.run(leaf)
         layout = self.facts.layouts.of(buffer)
         if layout is None:
             raise UnknownIr(f"the layout of {buffer} is not known")
         return torch.as_strided(loops.memory(buffer, False), layout[0], layout[1])
+
+    def run_watched(self, name: str, memory: Tensor, watch: Watched) -> None:
+        """All of the loops in their own dtypes, this flat memory in the place of that of `name`, while
+        `watch` looks on; of long ones only the first elements. Raises one of `EXPECTED_ERRORS`."""
+        root = self.facts.layouts.root(name)
+        loops = Loops(self, False, values={root: memory}, watched=watch, most=_MOST_WATCHED)
+        for leaf in self.leaves:
+            if leaf.body is not None:
+                loops.run(leaf)
 
     def needed(self, buffer: str) -> list[Leaf]:
         """Leaves of this launch that `buffer` depends on, in order."""
@@ -365,94 +378,6 @@ class Launch:
         concatenation whose parts it writes."""
         owner = self.facts.layouts.owner(name)
         return owner if owner in self.memories else self.facts.layouts.root(name)
-
-
-class _Loops:
-    """Memory for one evaluation of a launch's loop bodies."""
-
-    def __init__(self, launch: Launch, wide: bool, noise: Noise | None) -> None:
-        self._launch = launch
-        self._wide = wide
-        self._noise = noise
-        self._flat: dict[str, Tensor] = {}
-        self._own: set[str] = set()
-
-    def run(self, leaf: Leaf) -> None:
-        facts = self._launch.facts
-        if leaf.body is None:
-            self._place(leaf)
-            return
-        evaluation = Evaluation(
-            leaf.body,
-            self.memory,
-            facts.layouts,
-            facts.layouts.device(*leaf.buffers[:1]),
-            wide=self._wide,
-            scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
-            noise=self._noise,
-            drawn=self._launch.drawn,
-            double=self._is_double(leaf),
-            drawing=facts.drawing(self._launch.call),
-        )
-        evaluation.run()
-
-    def _is_double(self, leaf: Leaf) -> bool:
-        """Whether all floating values of a leaf are float64, so that nothing is rounded to less."""
-        layouts = map(self._launch.facts.layouts.of, (*leaf.reads, *leaf.buffers))
-        dtypes = {layout[2] for layout in layouts if layout is not None and layout[2] is not None}
-        floats = {dtype for dtype in dtypes if dtype.is_floating_point}
-        return floats == {torch.float64} and leaf.body is not None and not leaf.body.narrow
-
-    def _place(self, leaf: Leaf) -> None:
-        """A template's result inside its kernel: the FX node's value."""
-        facts = self._launch.facts
-        node = facts.nodes.get(self._launch.call.index)
-        if node is None or leaf.unknown is not None:
-            raise UnknownIr(leaf.unknown or f"no FX node is known for {leaf.name}")
-        value = facts.subgraph.evaluate(node, self._launch.given(), wide=self._wide, noise=self._noise)
-        assert isinstance(value, Tensor)
-        for name in leaf.buffers:
-            layout = facts.layouts.of(name)
-            if layout is not None:
-                torch.as_strided(self.memory(name, True), layout[0], layout[1]).copy_(
-                    value.reshape(layout[0])
-                )
-
-    def memory(self, name: str, for_writing: bool) -> Tensor:
-        launch = self._launch
-        root = launch.facts.layouts.root(name)
-        owner = launch.memory_of(name)
-        if owner != root:
-            parent, offset = launch.facts.layouts.views[root]
-            return self.memory(parent, for_writing)[offset:]
-        if root in self._flat:
-            if for_writing and root not in self._own:
-                self._flat[root] = self._flat[root].clone()
-                self._own.add(root)
-            return self._flat[root]
-        source = launch.memories.get(root)
-        if isinstance(source, Tensor):
-            flat = flat_memory(source)
-        elif for_writing and root in launch.before:
-            flat = launch.before[root]
-        elif for_writing:
-            layout = launch.facts.layouts.of(root) or launch.facts.layouts.of(name)
-            if layout is None or layout[2] is None:
-                raise UnknownIr(f"the layout of {root} is not known")
-            device = launch.facts.layouts.device(root, name)
-            flat = torch.zeros(extent(layout[0], layout[1]), dtype=layout[2], device=device)
-        else:
-            raise UnknownIr(f"{name}, which the loop reads, is not among the kernel's inputs")
-        if self._wide:
-            flat = promote(flat)
-        elif flat.dtype.itemsize == 1 and flat.dtype.is_floating_point:
-            # An 8-bit float cannot be indexed everywhere; its values are exact in float32.
-            flat = flat.to(torch.float32)
-        if for_writing:
-            flat = flat.clone()
-            self._own.add(root)
-        self._flat[root] = flat
-        return flat
 
 
 def _shape(value: object) -> object:

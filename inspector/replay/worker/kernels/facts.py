@@ -75,8 +75,8 @@ class GraphFacts:
     libdevice: bool = False
     """Whether the kernels were made for a GPU."""
 
-    def noise(self, seed: int) -> Noise:
-        return Noise(seed, self.libdevice)
+    def noise(self, seed: int, ends: bool = False) -> Noise:
+        return Noise(seed, self.libdevice, ends)
 
     def drawing(self, call: PlannedCall) -> Drawing:
         """How the launch draws random numbers."""

@@ -52,9 +52,15 @@ class Judge:
         self.wrong = ""
 
     def check(
-        self, launch: Launch, names: Mapping[str, object], result: object, function: Function
+        self,
+        launch: Launch,
+        names: Mapping[str, object],
+        result: object,
+        function: Function,
+        outside: str = "",
     ) -> KernelReplay | None:
-        """The verdict on the launch that was made, reported; None where there is none."""
+        """The verdict on the launch that was made, reported; None where there is none. `outside`: where it
+        wrote outside of its buffers."""
         call = launch.call
         kernel = self._code.interpreted(function)
         pairs: list[tuple[str, object, Expected]] = []
@@ -87,6 +93,8 @@ class Judge:
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         if call.kind == "user" and verdict == "match":
             reason = SAME_KERNEL
+        if outside:
+            verdict, reason = "mismatch", outside if verdict != "mismatch" else f"{outside}; {reason}"
         reason = "; ".join(text for text in (reason, part) if text)
         return self.report(self.result(call, verdict, reason, checks, worst, ("given",)))
 

@@ -23,6 +23,7 @@ from inspector.replay.worker.events import Failure, NotRunnable, Reporter, descr
 from inspector.replay.worker.inputs.arguments import Inputs
 from inspector.replay.worker.kernels.expected import Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
+from inspector.replay.worker.kernels.guarded import guarded
 from inspector.replay.worker.kernels.judging import Judge, is_fault
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
@@ -34,6 +35,9 @@ from inspector.replay.worker.reference.operator import draws_numbers, generator_
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 from inspector.replay.worker.timing.rounds import synchronise
 from inspector.replay.worker.timing.wider import in_float32
+
+_GUARDED = frozenset({"cpp", "triton"})
+"""Kinds of launches all of whose memory is among their arguments. The interpreter checks each access."""
 
 _MANY_CALLS = 8
 _FIRST_SHARE = 0.8
@@ -162,7 +166,8 @@ class KernelPass:
         done = index in self._checked or (self._again and index not in self._late)
         if done and not replaced:
             try:
-                result = function(*args, **kwargs)
+                # Also one that writes outside of its buffers, which an earlier child has said.
+                result, _ = self._guarded(call, function, args, kwargs)
                 self._code.finish(function)
             except NotRunnable as error:
                 # The interpreter has no time for a whole grid that is only run for those behind it.
@@ -191,7 +196,7 @@ class KernelPass:
         draft = self._programs.draft(launch, names)
         self._reporter.send(protocol.KernelStarted(index, call.kernel))
         try:
-            result = function(*args, **kwargs)
+            result, outside = self._guarded(call, function, args, kwargs)
             synchronise(self._device)
             self._reporter.send(protocol.KernelRan())
         except Exception as error:
@@ -207,22 +212,25 @@ class KernelPass:
             return result
         if not self._again:
             started = time.monotonic()
-            judged = self._judge.check(launch, names, result, function)
+            judged = self._judge.check(launch, names, result, function, outside)
             self._programs.write(draft, judged)
             self._judged[index] = judged, time.monotonic() - started
             if judged is not None and judged.verdict == "mismatch":
                 self._faulty.add(index)
+            if outside:
+                self._late.discard(index)
             if index in self._late:
                 self._reporter.send(protocol.KernelDone(index, launch_facts(function), final=False))
                 return result
         judged, took_s = self._judged.get(index, (None, 0.0))
-        if judged is not None and result is None:
+        # What writes outside of its buffers would harm this process where it runs on them themselves.
+        if judged is not None and result is None and not outside:
             try:
                 self._others.try_on(launch, names, function, args, kwargs, judged, took_s)
             except EXPECTED_ERRORS as error:
                 traceback.print_exc()
                 self._reporter.note(f"{call.kernel} is not tried on other values: {describe(error)}")
-        if self._clock is not None and "c10d" not in call.kernel:
+        if self._clock is not None and "c10d" not in call.kernel and not outside:
             wide = in_float32(function, args, kwargs) if launch.operator is not None else None
             self._time(launch, names, repeatable(function, args, kwargs), wide)
         self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
@@ -232,6 +240,14 @@ class KernelPass:
         if source is not None:
             self._try_edit(launch, source, names, function, args, kwargs)
         return result
+
+    def _guarded(
+        self, call: PlannedCall, function: Function, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[object, str]:
+        """The launch, and where a generated kernel wrote outside of its buffers."""
+        if call.kind not in _GUARDED or self._code.on_cpu is not None:
+            return function(*args, **kwargs), ""
+        return guarded(function, args, kwargs)
 
     def _try_edit(
         self,
@@ -261,14 +277,15 @@ class KernelPass:
             for name, memory in outputs.items():
                 memory.copy_(launch.before[self._facts.layouts.root(name)])
             self._tensors.poison(launch, names)
-            run(*args, **kwargs)
+            _, outside = self._guarded(call, run, args, kwargs)
             synchronise(self._device)
             self._reporter.send(protocol.KernelRan())
             started = time.monotonic()
-            judged = self._judge.check(launch, names, None, run)
-            if judged is not None:
-                self._others.try_on(launch, names, run, args, kwargs, judged, time.monotonic() - started)
-            if self._clock is not None:
+            judged = self._judge.check(launch, names, None, run, outside)
+            if judged is not None and not outside:
+                took_s = time.monotonic() - started
+                self._others.try_on(launch, names, run, args, kwargs, judged, took_s, source)
+            if self._clock is not None and not outside:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Failure:
             raise

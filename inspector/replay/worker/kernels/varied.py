@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+import torch
 from torch import Tensor
 
 from inspector.model.replay import KIND_WORDS, KernelReplay, ValueKind
@@ -15,13 +17,14 @@ from inspector.replay import protocol
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.fx import Function, tensors_of
 from inspector.replay.worker.events import Failure, describe
-from inspector.replay.worker.kernels.draws import Draws
 from inspector.replay.worker.kernels.expected import Expected, Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
 from inspector.replay.worker.kernels.judging import Judge, fill_unwritten, is_fault, overall
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
+from inspector.replay.worker.kernels.solved import Solver
 from inspector.replay.worker.kernels.tensors import LaunchTensors
+from inspector.replay.worker.kernels.ways import Ways
 from inspector.replay.worker.reference.buffers import flat_memory
 from inspector.replay.worker.timing.rounds import synchronise
 
@@ -34,6 +37,9 @@ _VARY_S = 4.0
 _AGAIN_S = 0.6
 _AGAIN_INTERPRETED_S = 1.5
 """Seconds of computing for trying kinds a second time, with what the first time took."""
+
+_SOLVE_S = 0.3
+"""Seconds of computing for values that are solved for."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -50,7 +56,9 @@ class OtherValues:
         self._judge = judge
         self._programs = programs
         self._partly = False
-        self._draws: Draws | None = None
+        self._draws: Ways | None = None
+        self._solved_for: set[str] = set()
+        """Sources of kernels that were tried on values that are solved for: once each, as that takes long."""
 
     def try_on(
         self,
@@ -61,9 +69,11 @@ class OtherValues:
         kwargs: dict[str, object],
         judged: KernelReplay,
         took_s: float,
+        source: str = "",
     ) -> None:
         """The same launch on other kinds of values; reports it again with what was looked at. Afterwards
-        inputs and outputs are as they were. `took_s`: its check on the graph's own values."""
+        inputs and outputs are as they were. `took_s`: its check on the graph's own values. `source`: of the
+        kernel where it is not the module's."""
         call = launch.call
         bodies = [leaf.body for leaf in self._context.plan.leaves if leaf.entry in call.entries and leaf.body]
         own = call.kind == "user"
@@ -77,7 +87,8 @@ class OtherValues:
         seed, arguments = self._context.request.options.seed, self._context.plan.inputs
         made_for = self._context.made_for
         floats = own or bodies == ["ops.reduction"]
-        draws = self._draws = Draws(bodies, made_for, seed, arguments=arguments, only_floats=floats)
+        code = source or self._code.text_of(call.kernel)
+        draws = self._draws = Ways(bodies, made_for, seed, arguments=arguments, only_floats=floats, code=code)
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -131,6 +142,10 @@ class OtherValues:
                 judged = wrong if isinstance(wrong, KernelReplay) else judged
                 if judged.verdict == "mismatch":
                     break
+            known = code or call.kernel
+            if judged.verdict != "mismatch" and known not in self._solved_for:
+                self._solved_for.add(known)
+                judged = self._solved(judged, kinds, flat, inputs, (call, names, function, args, kwargs))
         finally:
             if kernel is not None and settings is not None:
                 kernel.settings = settings
@@ -139,6 +154,54 @@ class OtherValues:
                 for memory, value in zip(memories, before, strict=True):
                     memory.copy_(value)
         self._reporter.send(protocol.KernelChecked(replace(judged, kinds=tuple(kinds))))
+
+    def _solved(
+        self,
+        judged: KernelReplay,
+        kinds: list[ValueKind],
+        flat: Mapping[str, Tensor],
+        inputs: Mapping[str, Tensor],
+        made: tuple[PlannedCall, Mapping[str, object], Function, Sequence[object], dict[str, object]],
+    ) -> KernelReplay:
+        """The launch on values that are solved for: `judged` or the mismatch that they show."""
+        draws, (call, names, *_) = self._draws, made
+        begun_s, wall = time.process_time(), time.monotonic()
+        assert draws is not None
+        for number, solve in enumerate(draws.to_solve(flat)):
+            if number and (time.process_time() - begun_s > _SOLVE_S or time.monotonic() - wall > _VARY_S):
+                break
+            for position, (name, tensor) in enumerate(inputs.items()):
+                values = draws.unsolved(solve, flat[name], position, name)
+                flat_memory(tensor).copy_(flat[name] if values is None else values)
+            launch = self._tensors.prepare(call, names)
+            launch.drawn = True
+            if not any(leaf.body for leaf in launch.leaves):
+                break
+            base = flat_memory(inputs[solve.name]).clone()
+            seed = self._context.request.options.seed * 1_009 + number
+            generator = torch.Generator().manual_seed(seed)
+            try:
+                run = partial(launch.run_watched, solve.name)
+                reach = partial(draws.reach, solve)
+                targets = draws.targets(base.dtype, generator)
+                solver = Solver(solve.name, run, targets, generator, reach, draws.most())
+                solution = solver.solve(
+                    base,
+                    draws.free(solve, len(base), generator).to(base.device),
+                    pinned=solve.way == "pinned",
+                )
+            except EXPECTED_ERRORS:
+                continue
+            for position, memory in enumerate(solution if solution is not None else ()):
+                if position and time.process_time() - begun_s > _SOLVE_S:
+                    break
+                flat_memory(inputs[solve.name]).copy_(memory)
+                wrong = self._judge_kind("solved", number, *made)
+                if wrong is not None:
+                    kinds += () if "solved" in kinds else ("solved",)
+                if isinstance(wrong, KernelReplay):
+                    return wrong
+        return judged
 
     def _judge_kind(
         self,

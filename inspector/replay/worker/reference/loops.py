@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from types import CodeType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,9 @@ from inspector.replay.worker.reference.noise import NEAR, Noise, disturbed_op, d
 from inspector.replay.worker.reference.philox import Drawing, integers, normal, uniform
 
 Function = Callable[..., Value]
+
+Watched = Callable[["Ops"], object]
+"""Something that looks on, from the operators that it takes the place of."""
 
 Memory = Callable[[str, bool], Tensor]
 """``memory(name, for_writing)``: the flat tensor that a load or store of that buffer goes to."""
@@ -118,10 +122,14 @@ class Evaluation:
         double: bool = False,
         drawn: bool = False,
         drawing: Drawing | None = None,
+        watched: Watched | None = None,
+        most: int | None = None,
     ) -> None:
         """`wide`: every float is a float64. `noise` disturbs each result, as float64 where `double`. `drawn`:
         on values that the graph may never give, for which conversions may overflow. `drawing`: how the kernel
-        draws random numbers, None for `seeded` ones. Raises UnknownIr where a size has no value."""
+        draws random numbers, None for `seeded` ones. `watched`: puts something that looks on in the place of
+        the operators. `most`: elements of the loop nest, of which only the first are gone through then,
+        reductions in whole. Raises UnknownIr where a size has no value."""
         self._body = body
         self._layouts = layouts
         self.memory = memory
@@ -138,12 +146,15 @@ class Evaluation:
             self.grid = [int(eval(extent, dict(self._names))) for extent in body.ranges.values()]
         except (NameError, TypeError) as error:
             raise UnknownIr(f"a loop's size is not known: {error}") from None
+        for position in range(body.outer if most is not None else 0):
+            rest = max(1, math.prod(self.grid) // max(1, self.grid[position]))
+            self.grid[position] = min(self.grid[position], max(1, (most or 0) // rest))
         self.reduced = list(range(body.outer, len(self.grid)))
         for position, (name, extent) in enumerate(zip(body.ranges, self.grid, strict=True)):
             shape = [1] * len(self.grid)
             shape[position] = extent
             self._names[name] = torch.arange(extent, device=device).reshape(shape)
-        self._ops = _Ops(self)
+        self._ops: Any = Ops(self) if watched is None else watched(Ops(self))
 
     def run(self) -> None:
         """Raises UnknownIr for an operator that is not known, and what torch raises."""
@@ -234,7 +245,9 @@ class Evaluation:
     def _masked(self, name: str, mask: Tensor, other: Value) -> Tensor:
         inner = self._body.methods[name](self, self._ops)
         inner = torch.as_tensor(inner, device=self.device)
-        return torch.where(mask, inner, torch.as_tensor(other, device=self.device, dtype=inner.dtype))
+        other = torch.as_tensor(other, device=self.device, dtype=inner.dtype)
+        hidden: Tensor = self._ops.where(mask, inner, other)
+        return hidden
 
     def _scan(self, dtypes: Sequence[torch.dtype], values: Sequence[Value]) -> Tensor:
         if len(self.reduced) != 1:
@@ -254,33 +267,40 @@ class Evaluation:
         return (scanned,)
 
 
-class _Ops:
+class Ops:
     """The `ops` of a loop body. Values are tensors that broadcast against the loop nest."""
 
     def __init__(self, run: Evaluation) -> None:
-        self._run = run
+        self.run = run
         self._made = 0
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         if name in {"trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int"}:
             rounding = getattr(torch, name.removesuffix("_to_int"))
             return lambda value, dtype: rounding(value).to(dtype)
-        function = _POINTWISE.get(name.removeprefix("libdevice_"))
-        if function is None:
-            function = getattr(torch.special, name, None) or getattr(torch, name, None)
+        function = self.function(name)
         if function is None:
             raise UnknownIr(f"the operator ops.{name}")
-        return lambda *values, **_: self._called(name, function, self._tensors(values))
+        return lambda *values, **_: self._called(name, function, self.tensors(values))
+
+    @staticmethod
+    def function(name: str) -> Function | None:
+        """torch's own for an operator that works element by element on tensors; None where there is none."""
+        function = _POINTWISE.get(name.removeprefix("libdevice_"))
+        return function or getattr(torch.special, name, None) or getattr(torch, name, None)
 
     def _called(self, name: str, function: Function, values: Sequence[Tensor]) -> Value:
         result = function(*values)
-        if self._run.noise is not None and name in {"eq", "ne"}:
-            size = unit(torch.float64 if self._run.double else torch.float32)
-            result = torch.as_tensor(self._run.noise.equal(result, values[0], values[1], NEAR * size))
+        if self.run.noise is not None and name == "remainder":
+            dtype = torch.float64 if self.run.double else torch.float32
+            result = self.run.noise.remainder(result, values[0], values[1], dtype)
+        if self.run.noise is not None and name in {"eq", "ne"}:
+            size = unit(torch.float64 if self.run.double else torch.float32)
+            result = torch.as_tensor(self.run.noise.equal(result, values[0], values[1], NEAR * size))
         return self._disturbed(name, result)
 
     def _disturbed(self, name: str, value: Value) -> Value:
-        run, number = self._run, self._made
+        run, number = self.run, self._made
         self._made += 1
         if not run.wide:
             run.results.append(value.dtype if isinstance(value, Tensor) else None)
@@ -290,38 +310,38 @@ class _Ops:
         double = run.double if own is None else own == torch.float64
         return disturbed_op(run.noise, name, value, double)
 
-    def _tensors(self, values: Sequence[Value]) -> list[Tensor]:
+    def tensors(self, values: Sequence[Value]) -> list[Tensor]:
         return [
-            value if isinstance(value, Tensor) else torch.as_tensor(value, device=self._run.device)
+            value if isinstance(value, Tensor) else torch.as_tensor(value, device=self.run.device)
             for value in values
         ]
 
     # -- memory
 
     def load(self, name: str, index: Tensor) -> Tensor:
-        memory = self._run.memory(name, False)
+        memory = self.run.memory(name, False)
         # Where a mask hides an index that lies outside, the value read does not matter.
         return memory[index.clamp(0, max(memory.numel() - 1, 0))]
 
     def store(self, name: str, index: Tensor, value: Value, mode: str | None = None) -> None:
-        memory = self._run.memory(name, True)
-        value = torch.as_tensor(value, device=self._run.device)
+        memory = self.run.memory(name, True)
+        value = torch.as_tensor(value, device=self.run.device)
         index, value = torch.broadcast_tensors(index, value)
         flat, values = index.reshape(-1), value.reshape(-1)
         if memory.dtype.itemsize == 1 and memory.dtype.is_floating_point:
             values = values.to(torch.float32)
         values = values.to(memory.dtype)
         if mode is None or mode == "":
-            noise, indirect = self._run.noise, self._run.indirect
+            noise, indirect = self.run.noise, self.run.indirect
             memory[flat] = values if noise is None or not indirect else noise.last(memory, flat, values)
         elif mode == "atomic_add":
-            if self._run.noise is not None:
+            if self.run.noise is not None:
                 # Added one by one, in any order, and rounded each time.
                 terms = max(1, values.numel() // max(1, memory.numel()))
-                layout = self._run.layout(name)
+                layout = self.run.layout(name)
                 dtype = layout[2] if layout is not None else None
                 size = unit(dtype) * (1 + math.sqrt(terms) / 8)
-                values = torch.as_tensor(self._run.noise.disturbed(values, size))
+                values = torch.as_tensor(self.run.noise.disturbed(values, size))
             memory.index_put_((flat,), values, accumulate=True)
         else:
             raise UnknownIr(f"a store of mode {mode!r}")
@@ -334,12 +354,12 @@ class _Ops:
     def constant(self, value: Value, dtype: torch.dtype) -> Value:
         # 0.1 beside a float32 is the float32 next to it, on all sides.
         # Kernels compute on halves in float32, and so does eager where a half meets a number.
-        half = self._run.wide and dtype in (torch.float16, torch.bfloat16)
-        own = torch.float32 if dtype == torch.float32 or half else self._run.dtype(dtype)
-        return torch.tensor(value, dtype=own, device=self._run.device).to(self._run.dtype(dtype))
+        half = self.run.wide and dtype in (torch.float16, torch.bfloat16)
+        own = torch.float32 if dtype == torch.float32 or half else self.run.dtype(dtype)
+        return torch.tensor(value, dtype=own, device=self.run.device).to(self.run.dtype(dtype))
 
     def index_expr(self, index: Value, dtype: torch.dtype) -> Value:
-        return torch.as_tensor(index, device=self._run.device).to(self._run.dtype(dtype))
+        return torch.as_tensor(index, device=self.run.device).to(self.run.dtype(dtype))
 
     value_expr = index_expr
 
@@ -349,64 +369,64 @@ class _Ops:
     device_assert_async = check_bounds
 
     def to_dtype(self, value: Value, dtype: torch.dtype, *_: object, **__: object) -> Value:
-        value = torch.as_tensor(value, device=self._run.device)
+        value = torch.as_tensor(value, device=self.run.device)
         if overflows(value, dtype):
-            if not self._run.drawn:
+            if not self.run.drawn:
                 raise UnknownIr(f"it {OVERFLOW}")
             # Not the same in float64 as else, so that what follows from it is not taken for certain.
             limits = torch.iinfo(dtype)
             inside = (value.trunc() >= limits.min) & (value.trunc() <= limits.max)
             result = torch.where(inside, value, 0.0).to(dtype)
-            return result.where(inside, limits.min if self._run.wide else limits.max)
+            return result.where(inside, limits.min if self.run.wide else limits.max)
         if dtype.itemsize == 1 and dtype.is_floating_point:
             # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
             # What it can't hold is NaN, infinite or the largest number, as a device has it.
             beyond = value.abs() > torch.finfo(dtype).max
             value = value.to(torch.float32).to(dtype).to(torch.float32)
-            if self._run.drawn:
-                value = value.where(~beyond, 1.0 if self._run.wide else -1.0)
-            return value.to(torch.float64) if self._run.wide else value
-        result = value.to(self._run.dtype(dtype))
-        if self._run.noise is None or dtype.itemsize != 2:
+            if self.run.drawn:
+                value = value.where(~beyond, 1.0 if self.run.wide else -1.0)
+            return value.to(torch.float64) if self.run.wide else value
+        result = value.to(self.run.dtype(dtype))
+        if self.run.noise is None or dtype.itemsize != 2:
             return result
-        return self._run.noise.disturbed(result, unit(dtype), dtype)
+        return self.run.noise.disturbed(result, unit(dtype), dtype)
 
     def to_dtype_bitcast(self, value: Tensor, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
         result = value.to(src_dtype).view(dtype)
-        return result.to(self._run.dtype(dtype))
+        return result.to(self.run.dtype(dtype))
 
     # -- random numbers
 
     def load_seed(self, name: str, offset: Value) -> Value:
-        return self._run.memory(name, False)[int(offset)]
+        return self.run.memory(name, False)[int(offset)]
 
     def rand(self, seed: Tensor, offset: Tensor) -> Value:
-        run, drawing = self._run, self._run.drawing
+        run, drawing = self.run, self.run.drawing
         drawn = uniform(*self._stream(seed, offset), drawing) if drawing else seeded(seed, offset)
         return drawn.to(run.dtype(torch.float32))
 
     def randn(self, seed: Tensor, offset: Tensor) -> Value:
-        run, drawing = self._run, self._run.drawing
+        run, drawing = self.run, self.run.drawing
         if drawing is None:
             return self.rand(seed, offset)
         return normal(*self._stream(seed, offset), drawing, self._disturbed).to(run.dtype(torch.float32))
 
     def randint64(self, seed: Tensor, offset: Tensor, low: Value, high: Value) -> Value:
-        drawing = self._run.drawing
+        drawing = self.run.drawing
         if drawing is None:
             return (low + torch.floor(seeded(seed, offset) * (high - low))).to(torch.int64)
-        low, high = self._tensors((low, high))
+        low, high = self.tensors((low, high))
         return integers(*self._stream(seed, offset), low, high, drawing)
 
     def _stream(self, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.as_tensor(seed).to(torch.int64), self._run.full(offset).to(torch.int64)
+        return torch.as_tensor(seed).to(torch.int64), self.run.full(offset).to(torch.int64)
 
     # -- reductions
 
     def reduction(
         self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Value | Sequence[Value]
     ) -> Value | Sequence[Value]:
-        run = self._run
+        run = self.run
         axes = run.reduced
         if not axes:
             raise UnknownIr("a reduction without reduced dimensions")
@@ -423,7 +443,7 @@ class _Ops:
         return disturbed_sum(noise, terms, result, run.double)
 
     def _reduced(self, dtype: torch.dtype, kind: str, parts: Sequence[Tensor]) -> Value | Sequence[Value]:
-        run = self._run
+        run = self.run
         axes, whole = run.reduced, parts[0]
         if kind == "welford_combine":
             return self._welford_combine(*parts)
@@ -454,29 +474,29 @@ class _Ops:
         return result.to(run.dtype(dtype))
 
     def _welford_combine(self, mean: Tensor, squares: Tensor, weight: Tensor) -> Value:
-        axes = self._run.reduced
+        axes = self.run.reduced
         total = weight.sum(axes, keepdim=True)
         middle = (mean * weight).sum(axes, keepdim=True) / total
         spread = squares.sum(axes, keepdim=True) + (weight * (mean - middle) ** 2).sum(axes, keepdim=True)
         return middle, spread, total
 
     def _arg(self, kind: str, whole: Tensor) -> Tensor:
-        first = self._run.reduced[0]
+        first = self.run.reduced[0]
         flat = whole.reshape([*whole.shape[:first], -1])
         if flat.dtype == torch.bool:
             flat = flat.to(torch.int8)
-        return getattr(torch, kind)(flat, -1).reshape([*whole.shape[:first], *[1] * len(self._run.reduced)])
+        return getattr(torch, kind)(flat, -1).reshape([*whole.shape[:first], *[1] * len(self.run.reduced)])
 
     def sort(
         self, dtypes: object, values: Sequence[Value], stable: bool, descending: bool
     ) -> Sequence[Tensor]:
-        if len(self._run.reduced) != 1:
+        if len(self.run.reduced) != 1:
             raise UnknownIr("a sort over several dimensions")
-        axis = self._run.reduced[0]
-        whole = [self._run.full(value) for value in values]
-        if self._run.noise is not None and not stable:
+        axis = self.run.reduced[0]
+        whole = [self.run.full(value) for value in values]
+        if self.run.noise is not None and not stable:
             # Ties may fall in any order.
-            other = self._run.noise.order(whole[0].shape[axis], whole[0].device)
+            other = self.run.noise.order(whole[0].shape[axis], whole[0].device)
             whole = [value.index_select(axis, other) for value in whole]
         order = torch.sort(whole[0], dim=axis, descending=descending, stable=True).indices
         return tuple(value.gather(axis, order) for value in whole)
@@ -491,7 +511,7 @@ class _Ops:
         *_: object,
         **__: object,
     ) -> Value:
-        memory = self._run.memory(boundaries[0], False)[: int(boundaries[1])]
+        memory = self.run.memory(boundaries[0], False)[: int(boundaries[1])]
         return torch.bucketize(values, memory.contiguous(), right=bool(right)).to(dtype)
 
 

@@ -77,10 +77,12 @@ _SATURATED = frozenset({"erf", "tanh", "sigmoid"})
 class Noise:
     """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which
     it is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1). A GPU's may
-    also flush denormal numbers, and write those with one index in any order."""
+    also flush denormal numbers, and write those with one index in any order. `ends`: the first disturbs all
+    as far as it goes one way, the second the other, so that what is next to a bound falls on both sides."""
 
-    def __init__(self, seed: int, libdevice: bool = False) -> None:
+    def __init__(self, seed: int, libdevice: bool = False, ends: bool = False) -> None:
         self._seed = seed
+        self._ends = ends
         self._on_gpu = libdevice
         self._exact = frozenset({"expm1", "tanh", "erf"}) if libdevice else frozenset()
         self._generators: dict[torch.device, torch.Generator] = {}
@@ -98,6 +100,8 @@ class Noise:
         factor = torch.rand(
             value.shape, generator=self._generators[device], device=device, dtype=torch.float64
         )
+        if self._ends and self._seed < 3:
+            factor = torch.full_like(factor, float(self._seed - 1))
         moved = value * (1 + size * (2 * factor - 1))
         if dtype is not None and dtype.is_floating_point and value.dtype == torch.float64:
             moved = torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
@@ -127,6 +131,14 @@ class Noise:
         share = 1.0 if self._seed == 1 else 0.5
         flips = torch.rand(near.shape, generator=generator).to(near.device) < share
         return result ^ (near & flips)
+
+    def remainder(self, result: Tensor, value: Tensor, divisor: Tensor, dtype: torch.dtype) -> Tensor:
+        """A remainder, every other time as vectorised C++ has it, in the kernel's dtype: what a rounded
+        multiple leaves, of a rounded quotient (torch/_inductor/codegen/cpp.py: CppVecOverrides.remainder)."""
+        if self._on_gpu or self._seed % 2 == 0 or not result.dtype.is_floating_point:
+            return result
+        left, right = value.to(dtype), divisor.to(dtype)
+        return (left - (left / right).floor() * right).to(result.dtype)
 
     def order(self, count: int, device: torch.device) -> Tensor:
         """Positions in another order: backwards from the first seed, at random from others."""

@@ -1,0 +1,168 @@
+"""Which input of a launch is solved for, from what, at which places and for which targets.
+
+What turns on one number of an intermediate result shows only where all else lets it be seen: in rows of which
+the other elements add nothing, or are random, or hold what a reduction gives nearly still.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from inspector.replay.worker.kernels import numbers
+from inspector.replay.worker.kernels.draws import Draws
+from inspector.replay.worker.kernels.rows import row_of
+
+_FAR = (
+    1e-30,
+    1e-20,
+    1e-10,
+    1e-8,
+    1e-6,
+    3e-5,
+    1e-3,
+    30.0,
+    80.0,
+    150.0,
+    1e3,
+    1e4,
+    3e5,
+    1e6,
+    2e8,
+    1e10,
+    1e20,
+    1e30,
+)
+"""Magnitudes that intermediate results are to have, and up to half as much more."""
+
+_SOLVED_TIMES = 16
+"""How often each input is solved for in each way."""
+
+_FIRST = (1.0, 0.0, 2.0, 0.5, 3.0, 10.0)
+"""Numbers that matter most, and their opposites."""
+
+_REACHES = (0.02, 1e-3, 3.2, 60.0)
+"""Magnitudes of what is added up together."""
+
+_QUIET = 12
+"""Elements of a row whose others are all zero, or one."""
+
+_MOST_REDUCED = 3e8
+"""Magnitude of what is solved for and its inverse, where it is reduced."""
+
+_MOST_SOLVED = 1 << 22
+"""Elements of an input that is solved for."""
+
+Way = Literal["quiet", "pinned", "dense", "sparse"]
+"""Of solving: rows are zeros or ones but for what is solved for, results of reductions are held, all else is
+random, or some plain numbers."""
+
+
+@dataclass(frozen=True)
+class Solve:
+    """One time that an input, by `name`, is solved for."""
+
+    name: str
+    way: Way
+    time: int
+
+
+class Ways(Draws):
+    """Values for the inputs of one launch, also such as are solved for."""
+
+    def to_solve(self, flat: Mapping[str, Tensor]) -> tuple[Solve, ...]:
+        """Ways to solve for an input, one after the other. `flat`: the inputs' memory, by name."""
+        inputs = [
+            name
+            for name, memory in flat.items()
+            if memory.dtype.is_floating_point
+            and memory.numel() <= _MOST_SOLVED
+            and memory.dtype.itemsize > 1
+            and name not in self._addresses
+            and name not in self._sorted
+            and (name in self._loaded or not self._addresses)
+        ]
+        if not inputs or "self.scan" in self._text:
+            return ()
+        ways: tuple[Way, ...] = ("dense", "sparse")
+        if self._rows:
+            ways = ("quiet", "pinned", "dense", "sparse")
+        return tuple(
+            Solve(name, way, time) for time in range(_SOLVED_TIMES) for way in ways for name in inputs
+        )
+
+    def unsolved(self, solve: Solve, now: Tensor, number: int, name: str) -> Tensor | None:
+        """What stands in an input's memory before one is solved for; None where that stays as it is."""
+        if (
+            not now.dtype.is_floating_point
+            or name in self._addresses
+            or name in self._sorted
+            or not now.numel()
+        ):
+            return None
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + 31 + 7 * solve.time)
+        drawn = torch.randn(now.numel(), generator=generator, dtype=torch.float64)
+        if solve.way == "sparse":
+            drawn = numbers.plain(now.numel(), generator)
+            if name == solve.name and name in self._rows:
+                drawn *= torch.rand(now.numel(), generator=generator) < 1.5 / self._rows[name][0][1]
+                if self._ends:
+                    # Far off, lest they be the greatest or the least.
+                    drawn = (-20.0 - drawn.abs()) * (1 - 2 * (solve.time % 2))
+        elif solve.way == "quiet" and (name in self._rows or solve.name not in self._rows):
+            drawn = torch.full_like(drawn, float(solve.time % 2))
+        positive = bool((now.to(torch.float32) >= 0).all())
+        drawn = drawn.abs() if positive and not (solve.time and name in self._arguments) else drawn
+        return (drawn.to(torch.float32) if now.dtype.itemsize == 1 else drawn).to(now.dtype).to(now.device)
+
+    def free(self, solve: Solve, count: int, generator: torch.Generator) -> Tensor:
+        """Places of the elements to solve for: one in each row, a few, or many where all rows move."""
+        order = torch.randperm(count, generator=generator)
+        rows = self._rows.get(solve.name)
+        if rows is not None and solve.way == "quiet" and solve.time % 3 != 1:
+            order = order[: max(1, count // max(1, min(row[1] for row in rows) // _QUIET))]
+        elif rows is not None and solve.way != "pinned":
+            stride, length = rows[solve.time % len(rows)]
+            row = row_of(count, stride, length)
+            order = torch.zeros(int(row.max()) + 1, dtype=torch.int64).scatter_(0, row[order], order)
+            order = order[torch.randperm(len(order), generator=generator)]
+        elif rows is not None:
+            # Many show what is computed before a reduction, few what is behind it.
+            order = order[: max(1, count // (2 if solve.time % 2 else 8))]
+        elif solve.time % 2:
+            order = order[: max(1, count // 3)]
+        return order
+
+    def targets(self, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+        """What intermediate results are to be, those first that matter most."""
+        foreign = self._foreign * 3
+        near = numbers.pool_of([*foreign, *_FIRST, *self._constants], generator, exact=False)
+        far = torch.tensor(_FAR, dtype=torch.float64)
+        limits = torch.tensor(
+            [float(torch.finfo(each).max) for each in (dtype, self._narrow or dtype)], dtype=torch.float64
+        )
+        steps = 1.0 + 0.5 * torch.rand(len(far), generator=generator, dtype=torch.float64)
+        pool = torch.cat([near, far * steps, -far * steps, limits, -limits])
+        return pool
+
+    def most(self) -> float:
+        """The greatest magnitude of what is solved for: squares and fourth powers that are added up may
+        overflow in one order and not in another."""
+        return _MOST_REDUCED if self._reduces else math.inf
+
+    def reach(self, solve: Solve, places: Tensor) -> Tensor | None:
+        """The greatest magnitude of targets for the elements at these places, lest large terms of a sum hide
+        the others; None for any."""
+        rows = self._rows.get(solve.name)
+        if solve.way == "pinned":
+            return None if solve.time % 3 == 2 else torch.full(places.shape, _REACHES[-1])
+        if solve.way != "quiet" or rows is None:
+            return None
+        stride, length = rows[0]
+        row = places // (stride * length) * stride + places % stride
+        return torch.tensor(_REACHES)[(row.cpu() + solve.time) % len(_REACHES)]
