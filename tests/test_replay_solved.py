@@ -156,8 +156,8 @@ def test_a_reduction_is_computed_again_for_each_copy_and_passed_on() -> None:
 def test_a_long_loop_nest_is_gone_through_in_part() -> None:
     body = LoopBody("class op0_loop_body:\n" + textwrap.indent(textwrap.dedent(MEAN).strip("\n"), "    "), 1)
     memories = {"x": torch.ones(120), "buf0": torch.zeros(4)}
-    options = {"device": "cpu", "wide": False, "most": 60}
-    Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), **options).run()
+    layouts = Layouts({}, {}, {}, {})
+    Evaluation(body, lambda name, _: memories[name], layouts, device="cpu", wide=False, most=60).run()
     assert memories["buf0"].tolist() == [30.0, 30.0, 0.0, 0.0]
 
 
