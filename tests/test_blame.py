@@ -170,7 +170,7 @@ def searching(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             good = cause in trial.passes or (flaky and len(ran) > 3)
             return Measured(0.0 if good else 1.0, "", str(out), tuple(NAMES))
 
-        monkeypatch.setattr(session, "why_not", lambda _: None)
+        monkeypatch.setattr(session, "refuse_foreign", lambda _: None)
         monkeypatch.setattr(session, "_commands", lambda *_: ("with", "without"))
         monkeypatch.setattr(session.Search, "_run", run)
         question = session.Question(FakeRun(tmp_path), None, "exit", ("pass",), runs=runs)  # type: ignore[arg-type]
@@ -204,7 +204,7 @@ def test_what_does_not_repeat_is_not_blamed(searching: Any) -> None:
 
 
 def test_what_is_good_as_it_is_has_no_cause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(session, "why_not", lambda _: None)
+    monkeypatch.setattr(session, "refuse_foreign", lambda _: None)
     monkeypatch.setattr(session.Search, "_run", lambda *_: Measured(0.0, "", ""))
     question = session.Question(FakeRun(tmp_path), None, "exit", ("pass",))  # type: ignore[arg-type]
     assert session.blame(question).verdict == SAME
