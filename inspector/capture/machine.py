@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from inspector.hardware.host import cpu_name
+from inspector.hardware.host import cpu_name, usable_cpus
 from inspector.hardware.peaks import BUSY_CPUS, Device, Measurer, find_peaks, keep_peaks
 from inspector.model.peaks import Peaks
 from inspector.model.run import Manifest
@@ -64,6 +63,4 @@ def _start(path: Path) -> bytes:
 def _threads(environ: Mapping[str, str]) -> int | None:
     """What torch takes by itself (aten/src/ATen/ParallelOpenMP.cpp): OMP_NUM_THREADS, else all CPUs."""
     asked = environ.get("OMP_NUM_THREADS", "")
-    if asked.isdigit():
-        return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(asked) if asked.isdigit() else usable_cpus()

@@ -185,7 +185,7 @@ class _Books:
         for number in numbers:
             part = self._parts[number]
             got = _shrunk(claim, min(_left(self._account.ms, self._call), _room(part, claim.over, rule)))
-            got = _as_sure(got, part, rule)
+            got = _surely(got, part, rule)
             self._call = _plus(self._call, got.ms)
             self._parts[number] = replace(part, claimed_ms=_plus(part.claimed_ms, got.ms))
             granted.append(replace(got, block=part.block))
@@ -208,7 +208,7 @@ def _room(part: Part, over: Over, rule: Rule) -> float:
     return max(most - part.claimed_ms[1], 0.0)
 
 
-def _as_sure(claim: Claim, part: Part, rule: Rule) -> Claim:
+def _surely(claim: Claim, part: Part, rule: Rule) -> Claim:
     """What an estimate says that a part could do without at least: no more than it surely takes over the
     least, where that is known."""
     guess = (claim.how, claim.over) == ("estimated", "least") and not rule.other_work

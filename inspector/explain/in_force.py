@@ -8,6 +8,8 @@ from inspector.model.source import Size
 from .case import Case, GraphCase
 
 DESCENT = "coordinate_descent_tuning"
+LAST_ALREADY = "channels-last comes in already: see which operator asks for another layout on the way"
+"""What is advised where `channels_last` is true."""
 
 
 def autocast(case: Case) -> bool:

@@ -12,8 +12,12 @@ from inspector.model.explain import Host
 
 def this_host() -> Host:
     """This machine, with the CPUs that this process may use."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Host(platform.node(), cpus, os.environ, kept_peaks())
+    return Host(platform.node(), usable_cpus(), os.environ, kept_peaks())
+
+
+def usable_cpus() -> int | None:
+    """Those that this process may use; None where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def cpu_name() -> str:

@@ -11,7 +11,7 @@ from inspector.analysis.steady import MOST
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.estimate import FACTOR, memory_ms, peak
-from inspector.explain.in_force import channels_last
+from inspector.explain.in_force import LAST_ALREADY, channels_last
 from inspector.explain.launches import is_copy, shares_of
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence
 from inspector.model.explain import Finding, FindingHow
@@ -100,7 +100,7 @@ def _of_images(graph: GraphCase) -> bool:
 def _advice(graph: GraphCase, name: str) -> str:
     if "convolution" in name:
         if channels_last(graph):
-            return "channels-last comes in already: see which operator asks for another layout on the way"
+            return LAST_ALREADY
         if _of_images(graph):
             return (
                 "keep one memory format throughout: "

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from inspector.explain.block_words import label
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
-from inspector.explain.in_force import channels_last
+from inspector.explain.in_force import LAST_ALREADY, channels_last
 from inspector.explain.rule import Rule, Stage, block_evidence, severity_of
 from inspector.model.explain import Finding
 from inspector.model.two_sides import Block
@@ -26,16 +26,15 @@ _CONVERTS = re.compile(r"\b(?:nchw|nhwc|foldednhwc)to\w*(?:nchw|nhwc)kernel", re
 def find(case: Case) -> Iterable[Finding]:
     """One finding, with the block first that converts most."""
     blocks = enumerate(case.sides.joined.blocks if case.sides is not None else ())
-    found = [(ms, number, block) for number, block in blocks if (ms := _converting(block)[0])]
+    found = [(*taken, number, block) for number, block in blocks if (taken := _converting(block))[0]]
     if not found or not case.gpu:
         return
     found.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _ in found)
-    kernels = round(sum(_converting(block)[1] for _, _, block in found))
-    _, _, worst = found[0]
+    cost = sum(ms for ms, *_ in found)
+    kernels = round(sum(launches for _, launches, *_ in found))
+    *_, worst = found[0]
     graph = next((item for item in case.graphs if item.name == worst.graph), case.graphs[0])
     share = case.share(cost)
-    comes_in = channels_last(graph)
     yield Finding(
         rule="library_conversions",
         severity=severity_of(share),
@@ -46,13 +45,13 @@ def find(case: Case) -> Iterable[Finding]:
         graph=worst.graph,
         cost_ms=cost,
         evidence=block_evidence(case, worst),
-        advice="channels-last comes in already: see which operator asks for another layout on the way"
-        if comes_in
+        advice=LAST_ALREADY
+        if channels_last(graph)
         else "try one memory format throughout: "
         f"model.to(memory_format=torch.{_format(worst)}), and the input too",
         how="estimated",
         share=share,
-        claims=tuple(on_block(number, (0.0, ms), "estimated", "least") for ms, number, _ in found),
+        claims=tuple(on_block(number, (0.0, ms), "estimated", "least") for ms, _, number, _ in found),
     )
 
 

@@ -67,12 +67,12 @@ class Findings:
     def _ended(self, explanation: Explanation | None, replays: Sequence[ReplayResult]) -> None:
         self._session.explaining = self._started = False
         if explanation is not None:
-            self._session.explanation = explanation
-            self.replays = replays
             # It is explained by the first rank's graphs, which have been read whole.
             read = (graph.ident for graph in self._session.run.graphs if graph.files and not graph.rank)
             self._session.opened.update(read)
-        self._session.changed()
+            self._answered(explanation, replays)
+        else:
+            self._session.changed()
 
     def measured(self) -> None:
         """Measured times take the place of estimates; without findings on screen nobody waits for them."""
