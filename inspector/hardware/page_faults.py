@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
-import os
 import threading
 import time
+
+from inspector.hardware.host import usable_cpus
 
 _SIZES = (1 << 20, 1 << 22, 1 << 24)
 """Bytes: pages that the system has just taken back come sooner than others."""
@@ -18,7 +19,7 @@ def fault_us() -> tuple[float, float] | None:
     """Microseconds of one page fault, the least and the most: of several sizes, touched by one thread, and by
     all, which share it. By the time of CPUs, which other programs take little of. About 0.1 s; None where the
     system has no such memory."""
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = usable_cpus() or 1
     try:
         alone = [_cost(size, 1) for size in _SIZES]
         shared = [_cost(size, threads) / threads for size in _SIZES]
