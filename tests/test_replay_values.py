@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch._inductor import config, cpu_vec_isa  # noqa: E402
 from torch._inductor.cpu_vec_isa import VecAVX2, VecAVX512  # noqa: E402
 
 from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
-from inspector.replay.worker.code.vectors import bits_written_for, build_for  # noqa: E402
+from inspector.replay.worker.code.vectors import bits_written_for, build_for, vectors_for  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec, random_values  # noqa: E402
 from inspector.replay.worker.inputs.roles import READ_BY_HOST, on_the_host  # noqa: E402
@@ -348,6 +349,11 @@ def test_cpp_is_built_for_the_vectors_it_was_written_for_or_not_at_all(
     assert "vectors of 512 bits" in str(build_for(wide)) and "256 bits" in str(build_for(wide))
     assert build_for(narrow) is None and config.cpp.simdlen is None
     assert build_for("async_compile.cpp_pybinding([], '''a scalar loop''')") is None
+    # What is only compiled needs no such machine, but a compiler of its architecture.
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert [type(vectors_for(text)) for text in (wide, narrow, older)] == [VecAVX512, VecAVX2, type(None)]
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert [type(vectors_for(text)) for text in (wide, narrow)] == [type(None), VecAVX2]
 
 
 def test_in_two_turns_rows_hold_every_number_and_in_four_among_zeros_and_ones() -> None:

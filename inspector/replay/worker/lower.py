@@ -152,17 +152,15 @@ class _Lowering:
         return folder.name
 
     def _compile_cpp(self, job: LowerJob) -> str:
-        """With Inductor's command for this machine, for vectors as wide as the kernel was written for, and
-        line tables, which change no code; not linked."""
-        from torch._inductor import config, cpp_builder
-        from torch._inductor.cpu_vec_isa import pick_vec_isa
+        """With Inductor's command for this machine, for vectors as wide as the kernel was written for (this
+        machine need not have them: nothing is run), and line tables, which change no code; not linked."""
+        from torch._inductor import cpp_builder
 
-        from inspector.replay.worker.code.vectors import build_for
+        from inspector.replay.worker.code.vectors import bits_written_for, vectors_for
 
-        with config.patch({"cpp.simdlen": None}):
-            if (problem := build_for(job.source)) is not None:
-                raise NotRunnable(problem)
-            isa = pick_vec_isa()
+        if (isa := vectors_for(job.source)) is None:
+            bits = bits_written_for(job.source)
+            raise NotRunnable(f"no compiler here makes code for vectors of {bits} bits")
         source = "\n" + job.source
         key = hashlib.sha256(f"{source} {isa}".encode()).hexdigest()
         folder = self._folder / key

@@ -6,6 +6,7 @@ capturing machine had: compiled with another width they leave elements out or go
 
 from __future__ import annotations
 
+import platform
 import re
 import warnings
 
@@ -47,19 +48,35 @@ def build_for(text: str) -> str | None:
     this machine has none such."""
     bits = bits_written_for(text)
     config.cpp.simdlen = None
-    if bits is None:
+    own, widths = _own()
+    if bits is None or bits == own.bit_width():
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        own = cpu_vec_isa.pick_vec_isa().bit_width()
-        widths = {isa.bit_width() for isa in cpu_vec_isa.valid_vec_isa_list()}
-    if bits == own:
-        return None
-    if bits < own and bits in widths:
+    if bits < own.bit_width() and bits in widths:
         config.cpp.simdlen = bits
         return None
+    here = max(own.bit_width(), 0) or "no"
     return (
         f"the C++ kernels were written for vectors of {bits} bits; on this machine, whose vectors have "
-        f"{own if own > 0 else 'no'} bits ({torch.backends.cpu.get_cpu_capability()}), they would compute "
+        f"{here} bits ({torch.backends.cpu.get_cpu_capability()}), they would compute "
         "something else: take a machine with such vectors, or capture here"
     )
+
+
+def vectors_for(text: str) -> cpu_vec_isa.VecISA | None:
+    """The vectors with which what `text` defines can be compiled here, if not run: x86's of 256 and 512 bits
+    on any x86 machine; None where the compiler of this machine's processor knows none of that width."""
+    own, _ = _own()
+    bits = bits_written_for(text)
+    if bits is None or bits == own.bit_width():
+        return own
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    kind = {256: cpu_vec_isa.VecAVX2, 512: cpu_vec_isa.VecAVX512}.get(bits) if x86 else None
+    return None if kind is None else kind()
+
+
+def _own() -> tuple[cpu_vec_isa.VecISA, set[int]]:
+    """What Inductor takes on this machine by itself, and all widths that it could."""
+    with warnings.catch_warnings(), config.patch({"cpp.simdlen": None}):
+        warnings.simplefilter("ignore")
+        own = cpu_vec_isa.pick_vec_isa()
+        return own, {isa.bit_width() for isa in cpu_vec_isa.valid_vec_isa_list()}
