@@ -4,6 +4,7 @@
 #
 #     OUT=folder SECONDS_LEFT=530 SEED=1001 bash benchmarks/faults_round.sh [NAME]
 #
+# SIDES=native leaves C++ out, SIDES=cpp the GPU.
 # $OUT/NAME.txt has each part's sums as `benchmarks/faults.py` prints them, $OUT/NAME.jsonl.gz all rows.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -89,8 +90,7 @@ cpp() {
     wait
 }
 rm -f "$OUT/$name.txt"
-native &
-cpp &
+for side in ${SIDES:-native cpp}; do $side & done
 wait
 for part in "$work"/*.jsonl; do
     part=${part%.jsonl}
