@@ -72,7 +72,8 @@ _MOST_CONSTANTS = 12
 
 class Draws:
     """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies. `arguments`: names
-    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for."""
+    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for. `code`: of the
+    kernel. `symbols`: symbolic sizes."""
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Draws:
         arguments: Collection[str] = (),
         only_floats: bool = False,
         code: str = "",
+        symbols: Mapping[str, object] | None = None,
     ) -> None:
         self._arguments = arguments
         self._only_floats = only_floats
@@ -114,10 +116,12 @@ class Draws:
         """Buffers of sums of squares and of counts, which are no independent numbers."""
         self._welford = "'welford_" in text
         self._inputs: Sequence[str] = ()
+        self.widths: Mapping[str, int] = {}
+        """By input how many elements are next to each other in its innermost dimension."""
         self._number_steps = _STEPS
         self._rows: dict[str, list[tuple[int, int]]] = {}
         for name, row in sorted(
-            {item for body in bodies for item in rows_of(body)}, key=lambda item: item[1][1]
+            {item for body in bodies for item in rows_of(body, symbols)}, key=lambda item: item[1][1]
         ):
             self._rows.setdefault(name, []).append(row)
         self._seed = seed

@@ -25,8 +25,8 @@ _LADDER = (
 _MOST_FREE = 4096
 """Elements that are solved for at once."""
 
-_MOST_COPIES, _MOST_MEMORY = 12, 1 << 17
-"""Launches that are solved for at once, and elements of all their memories."""
+_MOST_MEMORY = 1 << 17
+"""Elements of the memories of all launches that are solved for at once."""
 
 _STEPS = 18
 """Of each element on the ladder."""
@@ -51,7 +51,7 @@ class Solver:
     """`name`: of the input, a buffer; `run` evaluates the loops with this flat memory for it, while something
     looks on; `pool`: the targets, float64; `generator` decides what is random; `reach`: of the elements at
     these places the greatest magnitude of their targets, None for any; `most`: that of the numbers, and the
-    inverse of the least."""
+    inverse of the least; `copies`: launches that are solved for at once, at most."""
 
     def __init__(
         self,
@@ -61,7 +61,11 @@ class Solver:
         generator: torch.Generator,
         reach: Callable[[Tensor], Tensor | None] = lambda _: None,
         most: float = math.inf,
+        copies: int = 12,
     ) -> None:
+        self.results: dict[str, tuple[Tensor, Tensor]] = {}
+        """By buffer what the loops make of the solution, (copies, elements), and where they do."""
+        self._copies = copies
         self._reach = reach
         self._most = most
         self._name = name
@@ -88,13 +92,15 @@ class Solver:
             watch = self._watched(base, free, pinned)
         if not watch.sites or not len(free):
             return None
-        copies = max(1, min(_MOST_COPIES, _MOST_FREE // len(free), _MOST_MEMORY // len(base)))
+        copies = max(1, min(self._copies, _MOST_FREE // len(free), _MOST_MEMORY // len(base)))
         memory = base.expand(copies, -1).clone()
         wanted = self._wanted(watch, copies, len(free), self._reach(free))
         for time in range(_PINNED_TIMES if pinned else 1):
             if time:
                 watch.again(memory, held=False)
             memory[:, free] = self._bisected(memory, free, watch, wanted, held=pinned)
+        watch.again(memory, held=False)
+        self.results = watch.results()
         return memory
 
     def _watched(self, memory: Tensor, free: Tensor, pinned: bool) -> Watch:

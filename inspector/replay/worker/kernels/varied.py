@@ -19,6 +19,7 @@ from inspector.replay.worker.code.fx import Function, tensors_of
 from inspector.replay.worker.events import Failure, describe
 from inspector.replay.worker.kernels.expected import Expected, Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
+from inspector.replay.worker.kernels.glanced import glanced
 from inspector.replay.worker.kernels.judging import Judge, fill_unwritten, is_fault, overall
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
@@ -38,8 +39,14 @@ _AGAIN_S = 0.6
 _AGAIN_INTERPRETED_S = 1.5
 """Seconds of computing for trying kinds a second time, with what the first time took."""
 
-_SOLVE_S = 0.3
+_SOLVE_S = 0.6
 """Seconds of computing for values that are solved for."""
+
+_COPIES, _COPIES_INTERPRETED = 64, 12
+"""Launches that are solved for at once."""
+
+_JUDGED = 8
+"""Of them those that are judged, where others are farther off."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -88,7 +95,8 @@ class OtherValues:
         made_for = self._context.made_for
         floats = own or bodies == ["ops.reduction"]
         code = source or self._code.text_of(call.kernel)
-        draws = self._draws = Ways(bodies, made_for, seed, arguments=arguments, only_floats=floats, code=code)
+        known = {"arguments": arguments, "code": code, "symbols": launch.facts.layouts.symbols}
+        draws = self._draws = Ways(bodies, made_for, seed, only_floats=floats, **known)  # type: ignore[arg-type]
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -96,6 +104,7 @@ class OtherValues:
             for name, tensor in self._tensors.inputs(call, names).items()
             if tensor.untyped_storage().data_ptr() in passed and name not in draws.kept
         }
+        draws.widths = {name: _width(tensor) for name, tensor in inputs.items()}
         outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         # What the launch changed in place is drawn after what it was given.
         given = {name: launch.reads.get(name, tensor) for name, tensor in inputs.items()}
@@ -142,9 +151,9 @@ class OtherValues:
                 judged = wrong if isinstance(wrong, KernelReplay) else judged
                 if judged.verdict == "mismatch":
                     break
-            known = code or call.kernel
-            if judged.verdict != "mismatch" and known not in self._solved_for:
-                self._solved_for.add(known)
+            source = code or call.kernel
+            if judged.verdict != "mismatch" and source not in self._solved_for:
+                self._solved_for.add(source)
                 judged = self._solved(judged, kinds, flat, inputs, (call, names, function, args, kwargs))
         finally:
             if kernel is not None and settings is not None:
@@ -164,7 +173,8 @@ class OtherValues:
         made: tuple[PlannedCall, Mapping[str, object], Function, Sequence[object], dict[str, object]],
     ) -> KernelReplay:
         """The launch on values that are solved for: `judged` or the mismatch that they show."""
-        draws, (call, names, *_) = self._draws, made
+        draws, (call, names, function, args, kwargs) = self._draws, made
+        kernel = self._code.interpreted(function)
         begun_s, wall = time.process_time(), time.monotonic()
         assert draws is not None
         for number, solve in enumerate(draws.to_solve(flat)):
@@ -177,14 +187,18 @@ class OtherValues:
             launch.drawn = True
             if not any(leaf.body for leaf in launch.leaves):
                 break
-            base = flat_memory(inputs[solve.name]).clone()
+            memories = [flat_memory(tensor) for tensor in inputs.values()]
+            before = [(memory, memory.clone()) for memory in memories]
+            solved = flat_memory(inputs[solve.name])
+            base = solved.clone()
             seed = self._context.request.options.seed * 1_009 + number
             generator = torch.Generator().manual_seed(seed)
             try:
                 run = partial(launch.run_watched, solve.name)
                 reach = partial(draws.reach, solve)
                 targets = draws.targets(base.dtype, generator)
-                solver = Solver(solve.name, run, targets, generator, reach, draws.most())
+                most = draws.most(), _COPIES if kernel is None else _COPIES_INTERPRETED
+                solver = Solver(solve.name, run, targets, generator, reach, *most)
                 solution = solver.solve(
                     base,
                     draws.free(solve, len(base), generator).to(base.device),
@@ -192,16 +206,39 @@ class OtherValues:
                 )
             except EXPECTED_ERRORS:
                 continue
-            for position, memory in enumerate(solution if solution is not None else ()):
-                if position and time.process_time() - begun_s > _SOLVE_S:
+            if solution is None:
+                continue
+            chosen = list(range(len(solution)))
+            if kernel is None:
+                outputs = {
+                    root: flat_memory(tensor)
+                    for name in call.outputs
+                    if isinstance(tensor := names.get(name), Tensor)
+                    and launch.memory_of(name) == (root := launch.facts.layouts.root(name))
+                }
+                results = {launch.facts.layouts.root(name): each for name, each in solver.results.items()}
+                run_again = partial(self._launched, function, args, kwargs)
+                chosen = glanced(run_again, solved, solution, before, outputs, results)
+                # One that is right is judged as well, which says whether these values can be.
+                chosen = [*chosen[:_JUDGED], *(each for each in (0,) if each not in chosen)]
+            for place, position in enumerate(chosen):
+                if place and time.process_time() - begun_s > _SOLVE_S:
                     break
-                flat_memory(inputs[solve.name]).copy_(memory)
+                for memory, value in before:
+                    memory.copy_(value)
+                solved.copy_(solution[position])
                 wrong = self._judge_kind("solved", number, *made)
                 if wrong is not None:
                     kinds += () if "solved" in kinds else ("solved",)
                 if isinstance(wrong, KernelReplay):
                     return wrong
         return judged
+
+    def _launched(
+        self, function: Function, args: Sequence[object], kwargs: dict[str, object]
+    ) -> None:
+        function(*args, **kwargs)
+        synchronise(self._context.device)
 
     def _judge_kind(
         self,
@@ -270,6 +307,11 @@ class OtherValues:
         judged = self._judge.result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
         self._programs.write(draft, judged)
         return judged
+
+
+def _width(tensor: Tensor) -> int:
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return next((int(extent) for extent, step in steps if step == 1 and extent > 1), 0)
 
 
 def _constants(text: str) -> list[str]:

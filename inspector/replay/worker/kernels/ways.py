@@ -49,6 +49,12 @@ _FIRST = (1.0, 0.0, 2.0, 0.5, 3.0, 10.0)
 _REACHES = (0.02, 1e-3, 3.2, 60.0)
 """Magnitudes of what is added up together."""
 
+_VECTOR = 16
+"""Elements of a vector, at most."""
+
+_TAIL_SHARE = 0.5
+"""How likely one of the elements that are handled apart comes before all others."""
+
 _QUIET = 12
 """Elements of a row whose others are all zero, or one."""
 
@@ -110,12 +116,14 @@ class Ways(Draws):
         if solve.way == "sparse":
             drawn = numbers.plain(now.numel(), generator)
             if name == solve.name and name in self._rows:
-                drawn *= torch.rand(now.numel(), generator=generator) < 1.5 / self._rows[name][0][1]
+                few = torch.rand(now.numel(), generator=generator) < 1.5 / self._rows[name][0][1]
+                others = torch.full_like(drawn, 1.0 if self._multiplies else 0.0)
                 if self._ends:
-                    # Far off, lest they be the greatest or the least.
-                    drawn = (-20.0 - drawn.abs()) * (1 - 2 * (solve.time % 2))
+                    # Far off, lest they be the greatest or the least, or add up behind exp.
+                    others = (-60.0 - drawn.abs()) * (1 - 2 * (solve.time % 2))
+                drawn = torch.where(few, drawn, others)
         elif solve.way == "quiet" and (name in self._rows or solve.name not in self._rows):
-            drawn = torch.full_like(drawn, float(solve.time % 2))
+            drawn = torch.full_like(drawn, 1.0 if self._multiplies else float(solve.time % 2))
         positive = bool((now.to(torch.float32) >= 0).all())
         drawn = drawn.abs() if positive and not (solve.time and name in self._arguments) else drawn
         return (drawn.to(torch.float32) if now.dtype.itemsize == 1 else drawn).to(now.dtype).to(now.device)
@@ -123,13 +131,16 @@ class Ways(Draws):
     def free(self, solve: Solve, count: int, generator: torch.Generator) -> Tensor:
         """Places of the elements to solve for: one in each row, a few, or many where all rows move."""
         order = torch.randperm(count, generator=generator)
+        # Vectorised code handles the last elements apart: of few of them there are many at once.
+        ahead = self._tail(solve.name, count)[order] & (torch.rand(count, generator=generator) < _TAIL_SHARE)
+        order = torch.cat([order[ahead], order[~ahead]])
         rows = self._rows.get(solve.name)
         if rows is not None and solve.way == "quiet" and solve.time % 3 != 1:
             order = order[: max(1, count // max(1, min(row[1] for row in rows) // _QUIET))]
         elif rows is not None and solve.way != "pinned":
             stride, length = rows[solve.time % len(rows)]
             row = row_of(count, stride, length)
-            order = torch.zeros(int(row.max()) + 1, dtype=torch.int64).scatter_(0, row[order], order)
+            order = torch.zeros(int(row.max()) + 1, dtype=torch.int64).scatter_(0, row[order.flip(0)], order.flip(0))
             order = order[torch.randperm(len(order), generator=generator)]
         elif rows is not None:
             # Many show what is computed before a reduction, few what is behind it.
@@ -137,6 +148,15 @@ class Ways(Draws):
         elif solve.time % 2:
             order = order[: max(1, count // 3)]
         return order
+
+    def _tail(self, name: str, count: int) -> Tensor:
+        """Which elements are the last ones of a loop that vectors don't fill."""
+        place = torch.arange(count)
+        if self._on_gpu:
+            return torch.zeros(count, dtype=torch.bool)
+        tail = place >= count - count % _VECTOR
+        width = self.widths.get(name, 0)
+        return tail | (place % width >= width - width % _VECTOR) if width > _VECTOR else tail
 
     def targets(self, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
         """What intermediate results are to be, those first that matter most."""

@@ -30,7 +30,8 @@ Memory = Callable[[str, bool], Tensor]
 """``memory(name, for_writing)``: the flat tensor that a load or store of that buffer goes to."""
 
 # p0: 100, p1: Max(1, s50)
-_RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
+RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
+"""Loop variables and how far they run, as they are printed."""
 
 # get_index_1 = self.get_index('index1')
 _INDEX = re.compile(r"(\w+) = self\.get_index\('(\w+)'\)")
@@ -75,7 +76,7 @@ class LoopBody:
         try:
             self.ranges = {
                 pair["name"]: compile(pair["extent"], "<range>", "eval")
-                for pair in _RANGE.finditer(ranges[1])
+                for pair in RANGE.finditer(ranges[1])
             }
             for line in head[ranges.end() :].splitlines():
                 name, equals, expression = line.strip().partition(" = ")
