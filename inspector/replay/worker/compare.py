@@ -386,9 +386,10 @@ class _Floats:
         eager = _Element(chunk[1], rounded, exact, finite, tolerance, free, dtype)
         if self._unflushed:
             # What is not zero was not flushed, where op by op flushes nothing either.
-            exactly = (chunk[1].to(torch.float64) - rounded).abs() <= rtol * size + _DENORMAL_STEPS * self._step
+            steps = _DENORMAL_STEPS * self._step
+            exactly = (chunk[1].to(torch.float64) - rounded).abs() <= rtol * size + steps
             kept = (chunk[0] != 0) & exactly & (rounded != 0) & (least > self._step)
-            tolerance = torch.where(kept, tolerance - least + _DENORMAL_STEPS * self._step, tolerance)
+            tolerance = torch.where(kept, tolerance - least + steps, tolerance)
         compiled = _Element(chunk[0], rounded, exact, finite, tolerance, free, dtype)
         usual = 0.0 if self._apart else _typical(eager.error)
         beyond = compiled.error / (tolerance + 2 * eager.error + 3 * usual)

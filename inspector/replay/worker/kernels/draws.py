@@ -72,8 +72,8 @@ _MOST_CONSTANTS = 12
 
 class Draws:
     """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies. `arguments`: names
-    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for. `code`: of the
-    kernel. `symbols`: symbolic sizes."""
+    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for. `code`: of
+    the kernel. `symbols`: symbolic sizes."""
 
     def __init__(
         self,
@@ -393,14 +393,18 @@ class Draws:
             near = [int(value) + step for value in self._constants for step in (-1, 0, 1)]
             small += [value for value in near if limits.min <= value <= limits.max]
             return _picked(torch.tensor(small), count, generator).to(dtype)
-        # Overflow of a signed sum is not defined in C++, and narrow integers are computed in wide ones.
-        bits = 8 * dtype.itemsize
-        defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
-        reach = 1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1)
+        reach = self._reach(dtype)
         low, high = max(limits.min, -reach), min(limits.max, 2 * reach if not signed else reach - 1)
         if kind == "wide":
             return torch.randint(low, high + 1, (count,), generator=generator).to(dtype)
         return _picked(torch.tensor([low, low + 1, *small[:4], high - 1, high]), count, generator).to(dtype)
+
+    def _reach(self, dtype: torch.dtype) -> int:
+        """Of integers: overflow of a signed sum is not defined in C++, and narrow ones are computed in wide
+        ones."""
+        bits = 8 * dtype.itemsize
+        defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
+        return 1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1)
 
 
 def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str] | None = None) -> set[str]:

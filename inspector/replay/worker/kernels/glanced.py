@@ -21,16 +21,17 @@ Results = Mapping[str, tuple[Tensor, Tensor]]
 
 
 def glanced(
-    run: Callable[[], object],
+    run: Callable[[], bool],
     solved: Tensor,
     values: Tensor,
     before: Sequence[tuple[Tensor, Tensor]],
     outputs: Mapping[str, Tensor],
     results: Results,
 ) -> list[int]:
-    """Those of the launches that differ from the loops, the farthest first. `solved`: the flat memory that
-    takes each of the `values`, (launches, elements); `before`: memories and what they hold before each launch;
-    `outputs`: flat memories, by the names that `results` has. A launch that raises is the only one."""
+    """Those of the launches that differ from the loops, the farthest first. `run`: launches, and whether that
+    went well; one with which it did not is the only one. `solved`: the flat memory that takes each of the
+    `values`, (launches, elements); `before`: memories and what they hold before each launch; `outputs`: flat
+    memories, by the names that `results` has."""
     looked_at = {
         name: memory
         for name, memory in outputs.items()
@@ -44,9 +45,7 @@ def glanced(
         for memory, value in before:
             memory.copy_(value)
         solved.copy_(each)
-        try:
-            run()
-        except Exception:
+        if not run():
             return [number]
         for name, memory in looked_at.items():
             got[name].append(memory.clone())

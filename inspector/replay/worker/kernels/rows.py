@@ -51,11 +51,12 @@ def rows_of(body: str, symbols: Mapping[str, object] | None = None) -> Iterator[
 
 
 def _step(index: str, variable: str, extents: Mapping[str, int], known: Mapping[str, object]) -> int:
-    """How far apart the elements are that a variable runs over, forwards, backwards or beginning in the middle;
-    0 where they are not as far apart as each other."""
+    """How far apart the elements are that a variable runs over, forwards, backwards or from the middle on; 0
+    where they are not as far apart as each other."""
     if not re.search(rf"\b{variable}\b", index):
         return 0
-    names = {**known, **dict.fromkeys(extents, 0), variable: torch.arange(min(extents[variable], _MOST_STEPS))}
+    every = torch.arange(min(extents[variable], _MOST_STEPS))
+    names = {**known, **dict.fromkeys(extents, 0), variable: every}
     try:
         places = torch.as_tensor(eval(index, names)).reshape(-1).sort().values
     except (NameError, TypeError):

@@ -168,12 +168,7 @@ class Solver:
             watch.again(scratch, held=held)
             return wanted.values(watch)
 
-        ladder = torch.tensor([*(-x for x in reversed(_LADDER[1:])), *_LADDER], dtype=torch.float64)
-        size = ladder.abs()
-        ladder = ladder[
-            (size < min(self._most, torch.finfo(dtype).max)) & ((size == 0) | (size > 1 / self._most))
-        ]
-        steps = self._steps(_key(ladder.to(dtype)), count).to(device)
+        steps = self._steps(self._ladder(dtype), count).to(device)
         seen = torch.stack([values(keys) for keys in steps])
         target, crosses = wanted.reached(seen)
         above, solved = seen >= target, crosses.any(0)
@@ -194,6 +189,17 @@ class Solver:
         beside = nearer + torch.randint(-3, 4, (count,), generator=self._generator).to(device)
         keys = torch.where(chance < 0.55, nearer, torch.where(chance < 0.75, low + high - nearer, beside))
         return torch.where(solved, _number(keys, dtype), before.reshape(-1)).reshape(before.shape)
+
+    def _ladder(self, dtype: torch.dtype) -> Tensor:
+        """Keys of the numbers between which a result is looked for."""
+        ladder = torch.tensor([*(-x for x in reversed(_LADDER[1:])), *_LADDER], dtype=torch.float64)
+        if not dtype.is_floating_point:
+            most, least = min(self._most, torch.iinfo(dtype).max), max(-self._most, torch.iinfo(dtype).min)
+            # As far as float64 has all integers.
+            return ladder.clamp(max(least, -(2.0**52)), min(most, 2.0**52)).round().to(torch.int64).unique()
+        size = ladder.abs()
+        inside = (size < min(self._most, torch.finfo(dtype).max)) & ((size == 0) | (size > 1 / self._most))
+        return _key(ladder[inside].to(dtype))
 
     def _steps(self, ladder: Tensor, count: int) -> Tensor:
         """Keys of (steps, count) between which elements are looked for, as far apart as the ladder's."""
@@ -247,14 +253,16 @@ class _Wanted:
 
 
 def _key(values: Tensor) -> Tensor:
-    """Integers in the order of a dtype's numbers, neighbours next to each other."""
+    """Integers in the order of a floating dtype's numbers, neighbours next to each other."""
     bits = values.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[values.dtype.itemsize])
     wide = bits.to(torch.int64)
     return torch.where(wide < 0, -(wide & ((1 << (8 * values.dtype.itemsize - 1)) - 1)), wide)
 
 
 def _number(keys: Tensor, dtype: torch.dtype) -> Tensor:
-    """The numbers of these keys; the largest one beyond it, no denormal ones."""
+    """The numbers of these keys, which integers are themselves; the largest beyond it, no denormal ones."""
+    if not dtype.is_floating_point:
+        return keys.clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max).to(dtype)
     kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     magnitude = keys.abs().to(kind).view(dtype)
     value = torch.where(keys < 0, -magnitude, magnitude)

@@ -197,7 +197,7 @@ class OtherValues:
                 run = partial(launch.run_watched, solve.name)
                 reach = partial(draws.reach, solve)
                 targets = draws.targets(base.dtype, generator)
-                most = draws.most(), _COPIES if kernel is None else _COPIES_INTERPRETED
+                most = draws.most(base.dtype), _COPIES if kernel is None else _COPIES_INTERPRETED
                 solver = Solver(solve.name, run, targets, generator, reach, *most)
                 solution = solver.solve(
                     base,
@@ -234,11 +234,14 @@ class OtherValues:
                     return wrong
         return judged
 
-    def _launched(
-        self, function: Function, args: Sequence[object], kwargs: dict[str, object]
-    ) -> None:
-        function(*args, **kwargs)
-        synchronise(self._context.device)
+    def _launched(self, function: Function, args: Sequence[object], kwargs: dict[str, object]) -> bool:
+        """Whether a launch went well."""
+        try:
+            function(*args, **kwargs)
+            synchronise(self._context.device)
+        except Exception:
+            return False
+        return True
 
     def _judge_kind(
         self,

@@ -86,11 +86,9 @@ class Ways(Draws):
         inputs = [
             name
             for name, memory in flat.items()
-            if memory.dtype.is_floating_point
+            if self._is_number(name, memory)
             and memory.numel() <= _MOST_SOLVED
-            and memory.dtype.itemsize > 1
-            and name not in self._addresses
-            and name not in self._sorted
+            and (memory.dtype.itemsize > 1 or not memory.dtype.is_floating_point)
             and (name in self._loaded or not self._addresses)
         ]
         if not inputs or "self.scan" in self._text:
@@ -102,14 +100,19 @@ class Ways(Draws):
             Solve(name, way, time) for time in range(_SOLVED_TIMES) for way in ways for name in inputs
         )
 
+    def _is_number(self, name: str, memory: Tensor) -> bool:
+        """Whether an input may hold any numbers, as far as is known of it."""
+        if name in self._addresses or name in self._sorted or not memory.numel():
+            return False
+        if memory.dtype.is_floating_point:
+            return True
+        if memory.dtype == torch.bool or memory.dtype.is_complex or self._only_floats:
+            return False
+        return name in self._loaded and name not in self._divisors
+
     def unsolved(self, solve: Solve, now: Tensor, number: int, name: str) -> Tensor | None:
         """What stands in an input's memory before one is solved for; None where that stays as it is."""
-        if (
-            not now.dtype.is_floating_point
-            or name in self._addresses
-            or name in self._sorted
-            or not now.numel()
-        ):
+        if not self._is_number(name, now) or (solve.way == "dense" and not now.dtype.is_floating_point):
             return None
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + 31 + 7 * solve.time)
         drawn = torch.randn(now.numel(), generator=generator, dtype=torch.float64)
@@ -126,6 +129,9 @@ class Ways(Draws):
             drawn = torch.full_like(drawn, 1.0 if self._multiplies else float(solve.time % 2))
         positive = bool((now.to(torch.float32) >= 0).all())
         drawn = drawn.abs() if positive and not (solve.time and name in self._arguments) else drawn
+        if not now.dtype.is_floating_point:
+            limits = torch.iinfo(now.dtype)
+            return drawn.clamp(limits.min, limits.max).to(now.dtype).to(now.device)
         return (drawn.to(torch.float32) if now.dtype.itemsize == 1 else drawn).to(now.dtype).to(now.device)
 
     def free(self, solve: Solve, count: int, generator: torch.Generator) -> Tensor:
@@ -140,7 +146,9 @@ class Ways(Draws):
         elif rows is not None and solve.way != "pinned":
             stride, length = rows[solve.time % len(rows)]
             row = row_of(count, stride, length)
-            order = torch.zeros(int(row.max()) + 1, dtype=torch.int64).scatter_(0, row[order.flip(0)], order.flip(0))
+            # Of each row the one that comes first.
+            last = order.flip(0)
+            order = torch.zeros(int(row.max()) + 1, dtype=torch.int64).scatter_(0, row[last], last)
             order = order[torch.randperm(len(order), generator=generator)]
         elif rows is not None:
             # Many show what is computed before a reduction, few what is behind it.
@@ -163,16 +171,17 @@ class Ways(Draws):
         foreign = self._foreign * 3
         near = numbers.pool_of([*foreign, *_FIRST, *self._constants], generator, exact=False)
         far = torch.tensor(_FAR, dtype=torch.float64)
-        limits = torch.tensor(
-            [float(torch.finfo(each).max) for each in (dtype, self._narrow or dtype)], dtype=torch.float64
-        )
+        dtypes = [each for each in (dtype, self._narrow or dtype) if each.is_floating_point]
+        limits = torch.tensor([float(torch.finfo(each).max) for each in dtypes], dtype=torch.float64)
         steps = 1.0 + 0.5 * torch.rand(len(far), generator=generator, dtype=torch.float64)
         pool = torch.cat([near, far * steps, -far * steps, limits, -limits])
         return pool
 
-    def most(self) -> float:
+    def most(self, dtype: torch.dtype) -> float:
         """The greatest magnitude of what is solved for: squares and fourth powers that are added up may
         overflow in one order and not in another."""
+        if not dtype.is_floating_point:
+            return float(self._reach(dtype) - 1)
         return _MOST_REDUCED if self._reduces else math.inf
 
     def reach(self, solve: Solve, places: Tensor) -> Tensor | None:
