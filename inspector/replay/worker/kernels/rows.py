@@ -117,3 +117,15 @@ def capped(values: Tensor, row: Tensor, pool: Tensor) -> Tensor:
     """Rows whose greatest element (of every other row the least) is each value of the pool in turn."""
     end = pool[(row // 2) % pool.numel()]
     return torch.where(row % 2 == 0, torch.minimum(values, end), torch.maximum(values, end))
+
+
+def paired(values: Tensor, row: Tensor, pool: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """Every fourth row of one element beside zeros, and every fourth of others from the pool, which inputs of
+    one size have alike where their `generator` is: every other time every other input with the other sign."""
+    shared = pool[torch.randint(pool.numel(), (row.numel(),), generator=generator)]
+    order = torch.randperm(row.numel(), generator=generator)
+    one = row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
+    alone = one[row] == torch.arange(row.numel())
+    sign = 1.0 - 2.0 * ((number % 2) * (row // 4 % 2))
+    single = torch.where(alone, torch.where(shared == 0, 1.0, shared), 0.0)
+    return torch.where(row % 4 == 2, sign * single, torch.where(row % 4 == 3, sign * shared, values))

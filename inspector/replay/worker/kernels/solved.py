@@ -103,6 +103,12 @@ class Solver:
         self.results = watch.results()
         return memory
 
+    def drawn(self, memories: Tensor) -> None:
+        """Has the `results` of flat memories that are not solved for, (copies, elements)."""
+        watch = self._watched(memories[0], torch.arange(memories.shape[1], device=memories.device), False)
+        watch.again(memories, held=False)
+        self.results = watch.results()
+
     def _watched(self, memory: Tensor, free: Tensor, pinned: bool) -> Watch:
         owners = torch.full((memory.numel(),), NONE, device=memory.device)
         owners[free] = torch.arange(len(free), device=memory.device)

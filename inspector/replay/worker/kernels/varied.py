@@ -21,12 +21,13 @@ from inspector.replay.worker.kernels.expected import Expected, Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
 from inspector.replay.worker.kernels.glanced import glanced
 from inspector.replay.worker.kernels.judging import Judge, fill_unwritten, is_fault, overall
+from inspector.replay.worker.kernels.loops import Loops
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
 from inspector.replay.worker.kernels.solved import Solver
 from inspector.replay.worker.kernels.tensors import LaunchTensors
 from inspector.replay.worker.kernels.ways import Ways
-from inspector.replay.worker.reference.buffers import flat_memory
+from inspector.replay.worker.reference.buffers import Leaf, flat_memory
 from inspector.replay.worker.timing.rounds import synchronise
 
 _VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
@@ -39,11 +40,14 @@ _AGAIN_S = 0.6
 _AGAIN_INTERPRETED_S = 1.5
 """Seconds of computing for trying kinds a second time, with what the first time took."""
 
-_SOLVE_S = 0.6
+_SOLVE_S = 1.0
 """Seconds of computing for values that are solved for."""
 
 _COPIES, _COPIES_INTERPRETED = 64, 12
 """Launches that are solved for at once."""
+
+_MOST_MEMORY = 1 << 17
+"""Elements of all of their memories, where numbers are drawn for them."""
 
 _JUDGED = 8
 """Of them those that are judged, where others are farther off."""
@@ -64,6 +68,7 @@ class OtherValues:
         self._programs = programs
         self._partly = False
         self._draws: Ways | None = None
+        self._follow: list[tuple[Leaf, Tensor]] = []
         self._solved_for: set[str] = set()
         """Sources of kernels that were tried on values that are solved for: once each, as that takes long."""
 
@@ -104,6 +109,7 @@ class OtherValues:
             for name, tensor in self._tensors.inputs(call, names).items()
             if tensor.untyped_storage().data_ptr() in passed and name not in draws.kept
         }
+        self._follow = self._following(call, inputs)
         draws.widths = {name: _width(tensor) for name, tensor in inputs.items()}
         outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         # What the launch changed in place is drawn after what it was given.
@@ -164,6 +170,24 @@ class OtherValues:
                     memory.copy_(value)
         self._reporter.send(protocol.KernelChecked(replace(judged, kinds=tuple(kinds))))
 
+    def _following(self, call: PlannedCall, inputs: Mapping[str, Tensor]) -> list[tuple[Leaf, Tensor]]:
+        """Inputs that other launches make of the other inputs alone, a part of a mean say, and that are no
+        nodes of the graph: with the loops that make them."""
+        facts, known = self._tensors.facts, set(self._context.plan.inputs)
+        makers = {
+            leaf.buffers[0]: leaf
+            for leaf in facts.leaves
+            if leaf.body is not None and len(leaf.buffers) == 1 and leaf.entry not in call.entries
+        }
+        return [
+            (makers[name], tensor)
+            for name, tensor in inputs.items()
+            if name in makers
+            and name not in known
+            and name not in facts.meanings
+            and set(makers[name].reads) <= inputs.keys() - {name}
+        ]
+
     def _solved(
         self,
         judged: KernelReplay,
@@ -177,11 +201,25 @@ class OtherValues:
         kernel = self._code.interpreted(function)
         begun_s, wall = time.process_time(), time.monotonic()
         assert draws is not None
+        counts = {name: memory.numel() for name, memory in flat.items()}
         for number, solve in enumerate(draws.to_solve(flat)):
             if number and (time.process_time() - begun_s > _SOLVE_S or time.monotonic() - wall > _VARY_S):
                 break
-            for position, (name, tensor) in enumerate(inputs.items()):
-                values = draws.unsolved(solve, flat[name], position, name)
+            copies = _COPIES if kernel is None else _COPIES_INTERPRETED
+            drawn: Tensor | None = None
+            if solve.way == "numbers":
+                if kernel is not None:
+                    continue
+                around, drawn = draws.drawn(
+                    solve, flat, max(1, min(copies, _MOST_MEMORY // counts[solve.name]))
+                )
+            else:
+                around = {
+                    name: draws.unsolved(solve, memory, position, name)
+                    for position, (name, memory) in enumerate(flat.items())
+                }
+            for name, tensor in inputs.items():
+                values = around[name]
                 flat_memory(tensor).copy_(flat[name] if values is None else values)
             launch = self._tensors.prepare(call, names)
             launch.drawn = True
@@ -193,17 +231,18 @@ class OtherValues:
             base = solved.clone()
             seed = self._context.request.options.seed * 1_009 + number
             generator = torch.Generator().manual_seed(seed)
+            run = partial(launch.run_watched, solve.name)
+            reach = partial(draws.reach, solve)
+            targets = draws.targets(base.dtype, generator)
+            most = draws.most(base.dtype)
+            solver = Solver(solve.name, run, targets, generator, reach, most, copies)
             try:
-                run = partial(launch.run_watched, solve.name)
-                reach = partial(draws.reach, solve)
-                targets = draws.targets(base.dtype, generator)
-                most = draws.most(base.dtype), _COPIES if kernel is None else _COPIES_INTERPRETED
-                solver = Solver(solve.name, run, targets, generator, reach, *most)
-                solution = solver.solve(
-                    base,
-                    draws.free(solve, len(base), generator).to(base.device),
-                    pinned=solve.way == "pinned",
-                )
+                if drawn is not None:
+                    solution: Tensor | None = drawn
+                    solver.drawn(drawn)
+                else:
+                    free = draws.free(solve, len(base), generator).to(base.device)
+                    solution = solver.solve(base, free, pinned=solve.way == "pinned")
             except EXPECTED_ERRORS:
                 continue
             if solution is None:
@@ -227,9 +266,10 @@ class OtherValues:
                 for memory, value in before:
                     memory.copy_(value)
                 solved.copy_(solution[position])
-                wrong = self._judge_kind("solved", number, *made)
+                kind: ValueKind = "numbers" if drawn is not None else "solved"
+                wrong = self._judge_kind(kind, number, *made)
                 if wrong is not None:
-                    kinds += () if "solved" in kinds else ("solved",)
+                    kinds += () if kind in kinds else (kind,)
                 if isinstance(wrong, KernelReplay):
                     return wrong
         return judged
@@ -255,6 +295,13 @@ class OtherValues:
     ) -> KernelReplay | bool | None:
         """The mismatch that these values show; True where they show none, None where nothing can be said."""
         launch = self._tensors.prepare(call, names)
+        if self._follow:
+            # What follows from other inputs alone, and is no node of the graph, can't be of its own.
+            loops = Loops(launch, wide=False)
+            for leaf, tensor in self._follow:
+                loops.run(leaf)
+                flat_memory(tensor).copy_(loops.memory(leaf.buffers[0], False))
+            launch = self._tensors.prepare(call, names)
         if call.kind == "user":
             launch.own_kernel = own_kernel((args, kwargs), {name: names.get(name) for name in call.outputs})
         scratch = self._tensors.scratch(launch)

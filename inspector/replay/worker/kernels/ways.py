@@ -64,9 +64,9 @@ _MOST_REDUCED = 3e8
 _MOST_SOLVED = 1 << 22
 """Elements of an input that is solved for."""
 
-Way = Literal["quiet", "pinned", "dense", "sparse"]
-"""Of solving: rows are zeros or ones but for what is solved for, results of reductions are held, all else is
-random, or some plain numbers."""
+Way = Literal["numbers", "quiet", "pinned", "dense", "sparse"]
+"""Of solving: numbers are drawn and not solved for, rows are zeros or ones but for what is solved for, what
+reductions give is held, all else is random, or some plain numbers."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,29 @@ class Ways(Draws):
         ]
         if not inputs or "self.scan" in self._text:
             return ()
-        ways: tuple[Way, ...] = ("dense", "sparse")
+        ways: tuple[Way, ...] = ("numbers", "dense", "sparse")
         if self._rows:
-            ways = ("quiet", "pinned", "dense", "sparse")
+            ways = ("numbers", "quiet", "pinned", "dense", "sparse")
         return tuple(
             Solve(name, way, time) for time in range(_SOLVED_TIMES) for way in ways for name in inputs
         )
+
+    def drawn(
+        self, solve: Solve, flat: Mapping[str, Tensor], copies: int
+    ) -> tuple[dict[str, Tensor | None], Tensor | None]:
+        """Values for each input, and so many times single numbers for that of `solve`, (copies, elements)."""
+        number = list(flat).index(solve.name)
+        # Every other time an input holds numbers, and the others plain ones.
+        step = 2 if len(self._inputs) > 1 else 1
+        turns = [step * (solve.time * copies + copy) + number % step for copy in range(copies)]
+        around = {
+            name: self.values("numbers", memory, position, name, turns[0])
+            for position, (name, memory) in enumerate(flat.items())
+        }
+        memory = flat[solve.name]
+        each = [self.values("numbers", memory, number, solve.name, turn) for turn in turns]
+        known = [values for values in each if values is not None]
+        return around, torch.stack(known) if known else None
 
     def _is_number(self, name: str, memory: Tensor) -> bool:
         """Whether an input may hold any numbers, as far as is known of it."""
