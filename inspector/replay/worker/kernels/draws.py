@@ -15,7 +15,7 @@ from torch import Tensor
 
 from inspector.model.replay import ValueKind
 from inspector.replay.worker.kernels import numbers
-from inspector.replay.worker.kernels.rows import SORTS, by_row, capped, row_of, rows_of, rows_on
+from inspector.replay.worker.kernels.rows import SORTS, by_row, capped, paired, row_of, rows_of, rows_on
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
@@ -63,6 +63,12 @@ _TAIL = 32
 """Last elements of a memory, which vectorised code handles apart: most of them are special, and of ties each
 in turn is among the last three."""
 
+_LAST = 4
+"""Last elements of a row, of which one is special."""
+
+_ALONE = (-math.inf, math.inf, math.nan)
+"""What no other special value stands beside, one launch each."""
+
 _BLOCK = 32
 """Elements of one size, where sizes go by blocks."""
 
@@ -72,7 +78,8 @@ _MOST_CONSTANTS = 12
 
 class Draws:
     """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies. `arguments`: names
-    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for."""
+    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for. `code`: of
+    the kernel. `symbols`: symbolic sizes."""
 
     def __init__(
         self,
@@ -83,6 +90,7 @@ class Draws:
         arguments: Collection[str] = (),
         only_floats: bool = False,
         code: str = "",
+        symbols: Mapping[str, object] | None = None,
     ) -> None:
         self._arguments = arguments
         self._only_floats = only_floats
@@ -114,10 +122,12 @@ class Draws:
         """Buffers of sums of squares and of counts, which are no independent numbers."""
         self._welford = "'welford_" in text
         self._inputs: Sequence[str] = ()
+        self.widths: Mapping[str, int] = {}
+        """By input how many elements are next to each other in its innermost dimension."""
         self._number_steps = _STEPS
         self._rows: dict[str, list[tuple[int, int]]] = {}
         for name, row in sorted(
-            {item for body in bodies for item in rows_of(body)}, key=lambda item: item[1][1]
+            {item for body in bodies for item in rows_of(body, symbols)}, key=lambda item: item[1][1]
         ):
             self._rows.setdefault(name, []).append(row)
         self._seed = seed
@@ -140,7 +150,10 @@ class Draws:
         several = len(self._inputs) > 1
         times = self._number_steps * (6 if several else 2) if self._rows else _NUMBERS_AGAIN
         singles = self._by_number() * (times - 1)
-        return (*self._by_rows() * more, "ties", "special", *self._by_rows(), "wide", *ties, *singles)
+        special: tuple[ValueKind, ...] = ("special",)
+        special *= len(_ALONE) * min(2, len(self._inputs)) if self._reduces else 2
+        again = (*self._by_rows() * more, "ties", "special", *self._by_rows(), "wide")
+        return (*again, *ties, *special, *singles)
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
         """Up to three times where one input is reduced along several dimensions."""
@@ -220,13 +233,19 @@ class Draws:
                 if kind == "ties" and turn:
                     pool = self._pool(own).to(torch.float64)
                     if name in self._rows:
-                        drawn = capped(drawn, row_of(count, stride, length), pool)
+                        row = row_of(count, stride, length)
+                        drawn = capped(drawn, row, pool)
+                        # What another input of that size draws as well.
+                        alike = torch.Generator().manual_seed(self._seed * 1_009 + turn)
+                        drawn = paired(drawn, row, pool, number, alike) if len(self._inputs) > 1 else drawn
                     elif turn > 1 and number % 2 == turn % 2 and not self._operators & _QUOTIENTS:
                         # Beside ties of the other inputs: a quotient of them may be anything.
                         drawn = self._floats("wide", own, count, generator, length, 2)
                     last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
                     drawn[count - len(last) :] = pool[last % len(pool)].flip(0)
-                if kind == "special" and not self._reduces:
+                if kind == "special" and self._reduces and turn > 1:
+                    drawn = self._alone(name, count, turn - 2, generator)
+                elif kind == "special" and not self._reduces:
                     drawn = _with_tail(drawn, number, turn, float(torch.finfo(own).max))
                     drawn = drawn.abs() if "pow" in self._operators else drawn
             drawn = drawn.abs() if positive else drawn
@@ -336,6 +355,18 @@ class Draws:
                     values[places] = torch.tensor(pool, dtype=torch.float64)
         return values
 
+    def _alone(self, name: str, count: int, number: int, generator: torch.Generator) -> Tensor:
+        """Plain numbers, and in one input one element that is special, which all that is reduced may hide
+        where there is another: often one of the last."""
+        drawn = 3 * torch.randn(count, generator=generator, dtype=torch.float64)
+        drawn = drawn.abs() if "pow" in self._operators else drawn
+        special = math.nan if self._welford else _ALONE[number % len(_ALONE)]
+        special = abs(special) if "pow" in self._operators else special
+        if name == self._inputs[number // len(_ALONE) % len(self._inputs)]:
+            among = min(count, _LAST) if number % 2 else count
+            drawn[count - 1 - int(torch.randint(among, (), generator=generator))] = special
+        return drawn
+
     def _pool(self, dtype: torch.dtype) -> Tensor:
         """What ties are made of."""
         return torch.tensor([*_POOL, *self._constants, *(-each for each in self._constants)]).to(dtype)
@@ -389,14 +420,18 @@ class Draws:
             near = [int(value) + step for value in self._constants for step in (-1, 0, 1)]
             small += [value for value in near if limits.min <= value <= limits.max]
             return _picked(torch.tensor(small), count, generator).to(dtype)
-        # Overflow of a signed sum is not defined in C++, and narrow integers are computed in wide ones.
-        bits = 8 * dtype.itemsize
-        defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
-        reach = 1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1)
+        reach = self._reach(dtype)
         low, high = max(limits.min, -reach), min(limits.max, 2 * reach if not signed else reach - 1)
         if kind == "wide":
             return torch.randint(low, high + 1, (count,), generator=generator).to(dtype)
         return _picked(torch.tensor([low, low + 1, *small[:4], high - 1, high]), count, generator).to(dtype)
+
+    def _reach(self, dtype: torch.dtype) -> int:
+        """Of integers: overflow of a signed sum is not defined in C++, and narrow ones are computed in wide
+        ones."""
+        bits = 8 * dtype.itemsize
+        defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
+        return 1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1)
 
 
 def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str] | None = None) -> set[str]:
@@ -427,9 +462,10 @@ def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str]
 
 def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:
     """The last elements, which vectorised code handles apart: one input's is special, those of others not, in
-    the last four of two turns each input's once NaN, once the largest number and once each infinity."""
+    the last four of four turns each input's NaN, the largest number and each infinity."""
     place = torch.arange(values.numel() - 1, -1, -1)
-    special = torch.tensor([[math.inf, math.nan], [-math.inf, most]], dtype=torch.float64)[turn % 2]
+    special = torch.tensor([[math.inf, math.nan], [-math.inf, most]], dtype=torch.float64)
+    special = special[(turn + turn // 2) % 2]
     mine, last = place % 2 == (number + turn) % 2, place < 2 * special.numel()
     ordinary = torch.where(values.isfinite() & (values.abs() < 100), values, 1.5)
     return torch.where(last, torch.where(mine, special[place // 2 % 2], ordinary), values)

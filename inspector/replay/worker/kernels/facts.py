@@ -48,8 +48,7 @@ EXPECTED_ERRORS = (
 )
 """What evaluating a reference may end in; the kernel is then unverifiable, with the error as the reason."""
 
-_SCANS = ("logcumsumexp", "cumsum", "cumprod", "cummax", "cummin")
-"""The one whose name holds another's first."""
+_SCAN = re.compile(r"(?<![a-z])(logcumsumexp|cumsum|cumprod|cummax|cummin)(?![a-z])")
 
 # async_compile.triton('triton_poi_fused_rand_0', 3 quotes ... triton_helpers.rand4x(
 _BY_FOUR = re.compile(r"async_compile\.triton\('(\w+)'(?:(?!async_compile\.)[\s\S])*?\brandn?4x\(")
@@ -66,7 +65,8 @@ class GraphFacts:
     leaves: Sequence[Leaf]
     layouts: Layouts
     meanings: Mapping[str, Sequence[Meaning]]
-    scan_kinds: Mapping[str, str]
+    scan_kinds: Mapping[str, tuple[str, ...]]
+    """By entry of the schedule the scans that its launch may do."""
     nodes: Mapping[int, str | None]
     """The FX node of each extern, fallback or template call, by index."""
     calls: Sequence[PlannedCall]
@@ -195,7 +195,7 @@ class Context:
         leaves: Sequence[Leaf],
         layouts: Layouts,
         arguments: Mapping[str, object],
-        scans: Mapping[str, str],
+        scans: Mapping[str, tuple[str, ...]],
     ) -> Chain:
         memories: dict[str, Tensor] = {}
         for name, value in zip(self.plan.inputs, arguments.values(), strict=False):
@@ -215,11 +215,11 @@ class Context:
                 views[alias.name] = (view[1], int(view[2]))
         return views
 
-    def _scan_kinds(self) -> dict[str, str]:
-        kinds = {}
+    def _scan_kinds(self) -> dict[str, tuple[str, ...]]:
+        kinds: dict[str, tuple[str, ...]] = {}
         for call in self.plan.calls:
             names = " ".join([*call.fx, call.kernel])
-            kind = next((scan for scan in _SCANS if scan in names), None)
-            if kind is not None:
-                kinds.update(dict.fromkeys(call.entries, kind))
+            scans = tuple(dict.fromkeys(_SCAN.findall(names)))
+            if scans:
+                kinds.update(dict.fromkeys(call.entries, scans))
         return kinds

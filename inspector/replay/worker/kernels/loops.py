@@ -62,7 +62,7 @@ class Loops:
             facts.layouts,
             facts.layouts.device(*leaf.buffers[:1]),
             wide=self._wide,
-            scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
+            scan_kinds=facts.scan_kinds.get(leaf.entry, ("cumsum",)),
             noise=self._noise,
             drawn=self._launch.drawn,
             double=self._is_double(leaf),

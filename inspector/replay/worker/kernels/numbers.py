@@ -105,7 +105,12 @@ def among(
         return torch.full((count,), beside, dtype=torch.float64).scatter_(0, taken, values)
     end = torch.zeros(rows, dtype=torch.float64).scatter_(0, sorted_rows[chosen], values)[row]
     away = torch.rand(count, generator=generator, dtype=torch.float64) + 0.25
-    drawn = end + away * torch.where((row + turn) % 2 == 0, -1.0, 1.0)
+    side = torch.where((row + turn) % 2 == 0, -1.0, 1.0)
+    drawn = end + away * side
+    # Another one nearly as great, or as little.
+    second = order[rank == each]
+    step = torch.tensor(_STEPS, dtype=torch.float64)[(row[second] // 2 + turn) % len(_STEPS)]
+    drawn[second] = end[second] + side[second] * step * end[second].abs().clamp(min=1.0)
     return drawn.scatter_(0, taken, values)
 
 

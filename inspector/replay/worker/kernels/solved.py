@@ -25,8 +25,8 @@ _LADDER = (
 _MOST_FREE = 4096
 """Elements that are solved for at once."""
 
-_MOST_COPIES, _MOST_MEMORY = 12, 1 << 17
-"""Launches that are solved for at once, and elements of all their memories."""
+_MOST_MEMORY = 1 << 17
+"""Elements of the memories of all launches that are solved for at once."""
 
 _STEPS = 18
 """Of each element on the ladder."""
@@ -51,7 +51,7 @@ class Solver:
     """`name`: of the input, a buffer; `run` evaluates the loops with this flat memory for it, while something
     looks on; `pool`: the targets, float64; `generator` decides what is random; `reach`: of the elements at
     these places the greatest magnitude of their targets, None for any; `most`: that of the numbers, and the
-    inverse of the least."""
+    inverse of the least; `copies`: launches that are solved for at once, at most."""
 
     def __init__(
         self,
@@ -61,7 +61,11 @@ class Solver:
         generator: torch.Generator,
         reach: Callable[[Tensor], Tensor | None] = lambda _: None,
         most: float = math.inf,
+        copies: int = 12,
     ) -> None:
+        self.results: dict[str, tuple[Tensor, Tensor]] = {}
+        """By buffer what the loops make of the solution, (copies, elements), and where they do."""
+        self._copies = copies
         self._reach = reach
         self._most = most
         self._name = name
@@ -88,14 +92,22 @@ class Solver:
             watch = self._watched(base, free, pinned)
         if not watch.sites or not len(free):
             return None
-        copies = max(1, min(_MOST_COPIES, _MOST_FREE // len(free), _MOST_MEMORY // len(base)))
+        copies = max(1, min(self._copies, _MOST_FREE // len(free), _MOST_MEMORY // len(base)))
         memory = base.expand(copies, -1).clone()
         wanted = self._wanted(watch, copies, len(free), self._reach(free))
         for time in range(_PINNED_TIMES if pinned else 1):
             if time:
                 watch.again(memory, held=False)
             memory[:, free] = self._bisected(memory, free, watch, wanted, held=pinned)
+        watch.again(memory, held=False)
+        self.results = watch.results()
         return memory
+
+    def drawn(self, memories: Tensor) -> None:
+        """Has the `results` of flat memories that are not solved for, (copies, elements)."""
+        watch = self._watched(memories[0], torch.arange(memories.shape[1], device=memories.device), False)
+        watch.again(memories, held=False)
+        self.results = watch.results()
 
     def _watched(self, memory: Tensor, free: Tensor, pinned: bool) -> Watch:
         owners = torch.full((memory.numel(),), NONE, device=memory.device)
@@ -162,12 +174,7 @@ class Solver:
             watch.again(scratch, held=held)
             return wanted.values(watch)
 
-        ladder = torch.tensor([*(-x for x in reversed(_LADDER[1:])), *_LADDER], dtype=torch.float64)
-        size = ladder.abs()
-        ladder = ladder[
-            (size < min(self._most, torch.finfo(dtype).max)) & ((size == 0) | (size > 1 / self._most))
-        ]
-        steps = self._steps(_key(ladder.to(dtype)), count).to(device)
+        steps = self._steps(self._ladder(dtype), count).to(device)
         seen = torch.stack([values(keys) for keys in steps])
         target, crosses = wanted.reached(seen)
         above, solved = seen >= target, crosses.any(0)
@@ -188,6 +195,17 @@ class Solver:
         beside = nearer + torch.randint(-3, 4, (count,), generator=self._generator).to(device)
         keys = torch.where(chance < 0.55, nearer, torch.where(chance < 0.75, low + high - nearer, beside))
         return torch.where(solved, _number(keys, dtype), before.reshape(-1)).reshape(before.shape)
+
+    def _ladder(self, dtype: torch.dtype) -> Tensor:
+        """Keys of the numbers between which a result is looked for."""
+        ladder = torch.tensor([*(-x for x in reversed(_LADDER[1:])), *_LADDER], dtype=torch.float64)
+        if not dtype.is_floating_point:
+            most, least = min(self._most, torch.iinfo(dtype).max), max(-self._most, torch.iinfo(dtype).min)
+            # As far as float64 has all integers.
+            return ladder.clamp(max(least, -(2.0**52)), min(most, 2.0**52)).round().to(torch.int64).unique()
+        size = ladder.abs()
+        inside = (size < min(self._most, torch.finfo(dtype).max)) & ((size == 0) | (size > 1 / self._most))
+        return _key(ladder[inside].to(dtype))
 
     def _steps(self, ladder: Tensor, count: int) -> Tensor:
         """Keys of (steps, count) between which elements are looked for, as far apart as the ladder's."""
@@ -241,14 +259,16 @@ class _Wanted:
 
 
 def _key(values: Tensor) -> Tensor:
-    """Integers in the order of a dtype's numbers, neighbours next to each other."""
+    """Integers in the order of a floating dtype's numbers, neighbours next to each other."""
     bits = values.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[values.dtype.itemsize])
     wide = bits.to(torch.int64)
     return torch.where(wide < 0, -(wide & ((1 << (8 * values.dtype.itemsize - 1)) - 1)), wide)
 
 
 def _number(keys: Tensor, dtype: torch.dtype) -> Tensor:
-    """The numbers of these keys; the largest one beyond it, no denormal ones."""
+    """The numbers of these keys, which integers are themselves; the largest beyond it, no denormal ones."""
+    if not dtype.is_floating_point:
+        return keys.clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max).to(dtype)
     kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     magnitude = keys.abs().to(kind).view(dtype)
     value = torch.where(keys < 0, -magnitude, magnitude)

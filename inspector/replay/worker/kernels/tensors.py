@@ -27,31 +27,31 @@ class LaunchTensors:
 
     def __init__(self, plan: KernelPlan, facts: GraphFacts, module: object, inputs: Inputs) -> None:
         self._plan = plan
-        self._facts = facts
+        self.facts = facts
         self._module = module
         self._inputs = inputs
 
     def prepare(self, call: PlannedCall, names: Mapping[str, object]) -> Launch:
         """The launch with all that it reads, as it is now, and its outputs' memory made unlike any result."""
         leaves, made, wanted = self._concerned(call)
-        wholes = {self._facts.layouts.owner(name) for name in made} - {
-            self._facts.layouts.root(name) for name in made
+        wholes = {self.facts.layouts.owner(name) for name in made} - {
+            self.facts.layouts.root(name) for name in made
         }
         reads: dict[str, object] = {}
         memories: dict[str, object] = {}
         for name in sorted(wanted):
             tensor = self._resolve(name, names)
             if tensor is not None:
-                memories[self._facts.layouts.root(name)] = tensor
+                memories[self.facts.layouts.root(name)] = tensor
                 if name not in wholes:
                     reads[name] = tensor
         for name in {
-            self._facts.layouts.root(name) for name in made if name in self._facts.layouts.targets
+            self.facts.layouts.root(name) for name in made if name in self.facts.layouts.targets
         } - set(memories):
             tensor = self._resolve(name, names)
             if tensor is not None:
                 memories[name] = tensor
-        for name, spec in zip(self._facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
+        for name, spec in zip(self.facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
             # Symbolic sizes are no buffers, but nodes need them.
             if not isinstance(spec, TensorSpec):
                 reads[name] = spec
@@ -60,21 +60,21 @@ class LaunchTensors:
         for name in call.outputs:
             tensor = names.get(name)
             if isinstance(tensor, Tensor):
-                before[self._facts.layouts.root(name)] = flat_memory(tensor).clone()
+                before[self.facts.layouts.root(name)] = flat_memory(tensor).clone()
                 written[tensor.untyped_storage().data_ptr()] = True
         for tensors in (reads, memories):
             for name, tensor in tensors.items():
                 if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in written:
                     copy = flat_memory(tensor).clone()
                     tensors[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
-        launch = Launch(call, self._facts, leaves, reads, memories, before)
+        launch = Launch(call, self.facts, leaves, reads, memories, before)
         self.poison(launch, names)
         return launch
 
     def _concerned(self, call: PlannedCall) -> tuple[list[Leaf], set[str], set[str]]:
         """The call's leaves, the buffers that they make, and those that they read from outside."""
         entries = set(call.entries)
-        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
+        leaves = [leaf for leaf in self.facts.leaves if leaf.entry in entries]
         made = {name for leaf in leaves for name in leaf.buffers}
         wanted = {name for leaf in leaves for name in leaf.reads} - made
         return leaves, made, wanted if leaves else set(call.buffers) - set(call.outputs)
@@ -102,7 +102,7 @@ class LaunchTensors:
             tensor = names.get(name)
             if not isinstance(tensor, Tensor) or name not in made or name in changed:
                 continue
-            if self._pointer(name, names) in shared or name in self._facts.layouts.targets:
+            if self._pointer(name, names) in shared or name in self.facts.layouts.targets:
                 continue
             try:
                 if tensor.dtype == torch.bool:
@@ -153,8 +153,8 @@ class LaunchTensors:
         """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
         to another name (``buf9 = buf0; del buf0  # reuse``)."""
         value = names.get(name)
-        if value is None and name in self._facts.layouts.targets:
-            return self._resolve(self._facts.layouts.targets[name], names)
+        if value is None and name in self.facts.layouts.targets:
+            return self._resolve(self.facts.layouts.targets[name], names)
         if value is None:
             value = getattr(self._module, name, None)
         if isinstance(value, (int, float)):
@@ -167,7 +167,7 @@ class LaunchTensors:
 
     def in_layout(self, name: str, tensor: Tensor) -> Tensor:
         """The buffer's memory in the layout that the schedule has for it."""
-        layout = self._facts.layouts.of(name)
+        layout = self.facts.layouts.of(name)
         if layout is None or (tuple(tensor.shape), tuple(tensor.stride())) == layout[:2]:
             return tensor
         if layout[2] is not None and layout[2] != tensor.dtype:

@@ -19,13 +19,15 @@ from inspector.replay.worker.code.fx import Function, tensors_of
 from inspector.replay.worker.events import Failure, describe
 from inspector.replay.worker.kernels.expected import Expected, Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
+from inspector.replay.worker.kernels.glanced import glanced
 from inspector.replay.worker.kernels.judging import Judge, fill_unwritten, is_fault, overall
+from inspector.replay.worker.kernels.loops import Loops
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
 from inspector.replay.worker.kernels.solved import Solver
 from inspector.replay.worker.kernels.tensors import LaunchTensors
 from inspector.replay.worker.kernels.ways import Ways
-from inspector.replay.worker.reference.buffers import flat_memory
+from inspector.replay.worker.reference.buffers import Leaf, flat_memory
 from inspector.replay.worker.timing.rounds import synchronise
 
 _VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
@@ -38,8 +40,17 @@ _AGAIN_S = 0.6
 _AGAIN_INTERPRETED_S = 1.5
 """Seconds of computing for trying kinds a second time, with what the first time took."""
 
-_SOLVE_S = 0.3
+_SOLVE_S = 1.0
 """Seconds of computing for values that are solved for."""
+
+_COPIES, _COPIES_INTERPRETED = 64, 12
+"""Launches that are solved for at once."""
+
+_MOST_MEMORY = 1 << 17
+"""Elements of all of their memories, where numbers are drawn for them."""
+
+_JUDGED = 8
+"""Of them those that are judged, where others are farther off."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -57,6 +68,7 @@ class OtherValues:
         self._programs = programs
         self._partly = False
         self._draws: Ways | None = None
+        self._follow: list[tuple[Leaf, Tensor]] = []
         self._solved_for: set[str] = set()
         """Sources of kernels that were tried on values that are solved for: once each, as that takes long."""
 
@@ -88,7 +100,8 @@ class OtherValues:
         made_for = self._context.made_for
         floats = own or bodies == ["ops.reduction"]
         code = source or self._code.text_of(call.kernel)
-        draws = self._draws = Ways(bodies, made_for, seed, arguments=arguments, only_floats=floats, code=code)
+        known = {"arguments": arguments, "code": code, "symbols": launch.facts.layouts.symbols}
+        draws = self._draws = Ways(bodies, made_for, seed, only_floats=floats, **known)  # type: ignore[arg-type]
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -96,6 +109,8 @@ class OtherValues:
             for name, tensor in self._tensors.inputs(call, names).items()
             if tensor.untyped_storage().data_ptr() in passed and name not in draws.kept
         }
+        self._follow = self._following(call, inputs)
+        draws.widths = {name: _width(tensor) for name, tensor in inputs.items()}
         outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         # What the launch changed in place is drawn after what it was given.
         given = {name: launch.reads.get(name, tensor) for name, tensor in inputs.items()}
@@ -142,9 +157,9 @@ class OtherValues:
                 judged = wrong if isinstance(wrong, KernelReplay) else judged
                 if judged.verdict == "mismatch":
                     break
-            known = code or call.kernel
-            if judged.verdict != "mismatch" and known not in self._solved_for:
-                self._solved_for.add(known)
+            source = code or call.kernel
+            if judged.verdict != "mismatch" and source not in self._solved_for:
+                self._solved_for.add(source)
                 judged = self._solved(judged, kinds, flat, inputs, (call, names, function, args, kwargs))
         finally:
             if kernel is not None and settings is not None:
@@ -155,6 +170,24 @@ class OtherValues:
                     memory.copy_(value)
         self._reporter.send(protocol.KernelChecked(replace(judged, kinds=tuple(kinds))))
 
+    def _following(self, call: PlannedCall, inputs: Mapping[str, Tensor]) -> list[tuple[Leaf, Tensor]]:
+        """Inputs that other launches make of the other inputs alone, a part of a mean say, and that are no
+        nodes of the graph: with the loops that make them."""
+        facts, known = self._tensors.facts, set(self._context.plan.inputs)
+        makers = {
+            leaf.buffers[0]: leaf
+            for leaf in facts.leaves
+            if leaf.body is not None and len(leaf.buffers) == 1 and leaf.entry not in call.entries
+        }
+        return [
+            (makers[name], tensor)
+            for name, tensor in inputs.items()
+            if name in makers
+            and name not in known
+            and name not in facts.meanings
+            and set(makers[name].reads) <= inputs.keys() - {name}
+        ]
+
     def _solved(
         self,
         judged: KernelReplay,
@@ -164,44 +197,91 @@ class OtherValues:
         made: tuple[PlannedCall, Mapping[str, object], Function, Sequence[object], dict[str, object]],
     ) -> KernelReplay:
         """The launch on values that are solved for: `judged` or the mismatch that they show."""
-        draws, (call, names, *_) = self._draws, made
+        draws, (call, names, function, args, kwargs) = self._draws, made
+        kernel = self._code.interpreted(function)
         begun_s, wall = time.process_time(), time.monotonic()
         assert draws is not None
+        counts = {name: memory.numel() for name, memory in flat.items()}
         for number, solve in enumerate(draws.to_solve(flat)):
             if number and (time.process_time() - begun_s > _SOLVE_S or time.monotonic() - wall > _VARY_S):
                 break
-            for position, (name, tensor) in enumerate(inputs.items()):
-                values = draws.unsolved(solve, flat[name], position, name)
+            copies = _COPIES if kernel is None else _COPIES_INTERPRETED
+            drawn: Tensor | None = None
+            if solve.way == "numbers":
+                if kernel is not None:
+                    continue
+                around, drawn = draws.drawn(
+                    solve, flat, max(1, min(copies, _MOST_MEMORY // counts[solve.name]))
+                )
+            else:
+                around = {
+                    name: draws.unsolved(solve, memory, position, name)
+                    for position, (name, memory) in enumerate(flat.items())
+                }
+            for name, tensor in inputs.items():
+                values = around[name]
                 flat_memory(tensor).copy_(flat[name] if values is None else values)
             launch = self._tensors.prepare(call, names)
             launch.drawn = True
             if not any(leaf.body for leaf in launch.leaves):
                 break
-            base = flat_memory(inputs[solve.name]).clone()
+            memories = [flat_memory(tensor) for tensor in inputs.values()]
+            before = [(memory, memory.clone()) for memory in memories]
+            solved = flat_memory(inputs[solve.name])
+            base = solved.clone()
             seed = self._context.request.options.seed * 1_009 + number
             generator = torch.Generator().manual_seed(seed)
+            run = partial(launch.run_watched, solve.name)
+            reach = partial(draws.reach, solve)
+            targets = draws.targets(base.dtype, generator)
+            most = draws.most(base.dtype)
+            solver = Solver(solve.name, run, targets, generator, reach, most, copies)
             try:
-                run = partial(launch.run_watched, solve.name)
-                reach = partial(draws.reach, solve)
-                targets = draws.targets(base.dtype, generator)
-                solver = Solver(solve.name, run, targets, generator, reach, draws.most())
-                solution = solver.solve(
-                    base,
-                    draws.free(solve, len(base), generator).to(base.device),
-                    pinned=solve.way == "pinned",
-                )
+                if drawn is not None:
+                    solution: Tensor | None = drawn
+                    solver.drawn(drawn)
+                else:
+                    free = draws.free(solve, len(base), generator).to(base.device)
+                    solution = solver.solve(base, free, pinned=solve.way == "pinned")
             except EXPECTED_ERRORS:
                 continue
-            for position, memory in enumerate(solution if solution is not None else ()):
-                if position and time.process_time() - begun_s > _SOLVE_S:
+            if solution is None:
+                continue
+            chosen = list(range(len(solution)))
+            if kernel is None:
+                outputs = {
+                    root: flat_memory(tensor)
+                    for name in call.outputs
+                    if isinstance(tensor := names.get(name), Tensor)
+                    and launch.memory_of(name) == (root := launch.facts.layouts.root(name))
+                }
+                results = {launch.facts.layouts.root(name): each for name, each in solver.results.items()}
+                run_again = partial(self._launched, function, args, kwargs)
+                chosen = glanced(run_again, solved, solution, before, outputs, results)
+                # One that is right is judged as well, which says whether these values can be.
+                chosen = [*chosen[:_JUDGED], *(each for each in (0,) if each not in chosen)]
+            for place, position in enumerate(chosen):
+                if place and time.process_time() - begun_s > _SOLVE_S:
                     break
-                flat_memory(inputs[solve.name]).copy_(memory)
-                wrong = self._judge_kind("solved", number, *made)
+                for memory, value in before:
+                    memory.copy_(value)
+                solved.copy_(solution[position])
+                kind: ValueKind = "numbers" if drawn is not None else "solved"
+                wrong = self._judge_kind(kind, number, *made)
                 if wrong is not None:
-                    kinds += () if "solved" in kinds else ("solved",)
+                    kinds += () if kind in kinds else (kind,)
                 if isinstance(wrong, KernelReplay):
                     return wrong
         return judged
+
+    def _launched(self, function: Function, args: Sequence[object], kwargs: dict[str, object]) -> bool:
+        """Whether a launch went well."""
+        try:
+            function(*args, **kwargs)
+            synchronise(self._context.device)
+        except Exception:
+            return False
+        return True
 
     def _judge_kind(
         self,
@@ -215,6 +295,13 @@ class OtherValues:
     ) -> KernelReplay | bool | None:
         """The mismatch that these values show; True where they show none, None where nothing can be said."""
         launch = self._tensors.prepare(call, names)
+        if self._follow:
+            # What follows from other inputs alone, and is no node of the graph, can't be of its own.
+            loops = Loops(launch, wide=False)
+            for leaf, tensor in self._follow:
+                loops.run(leaf)
+                flat_memory(tensor).copy_(loops.memory(leaf.buffers[0], False))
+            launch = self._tensors.prepare(call, names)
         if call.kind == "user":
             launch.own_kernel = own_kernel((args, kwargs), {name: names.get(name) for name in call.outputs})
         scratch = self._tensors.scratch(launch)
@@ -270,6 +357,11 @@ class OtherValues:
         judged = self._judge.result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
         self._programs.write(draft, judged)
         return judged
+
+
+def _width(tensor: Tensor) -> int:
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return next((int(extent) for extent, step in steps if step == 1 and extent > 1), 0)
 
 
 def _constants(text: str) -> list[str]:

@@ -188,7 +188,7 @@ class Chain:
         leaves: Sequence[Leaf],
         layouts: Layouts,
         memories: Mapping[str, Tensor],
-        scan_kinds: Mapping[str, str],
+        scan_kinds: Mapping[str, tuple[str, ...]],
     ) -> None:
         """`memories`: flat float64 inputs and constants by name."""
         self._leaves = leaves
@@ -217,9 +217,9 @@ class Chain:
                 for name in map(self._layouts.owner, leaf.reads):
                     if name in self.unknown:
                         raise UnknownIr(self.unknown[name])
-                kind = self._scan_kinds.get(leaf.entry, "cumsum")
+                kinds = self._scan_kinds.get(leaf.entry, ("cumsum",))
                 place = self._layouts.device(*leaf.buffers[:1])
-                Evaluation(leaf.body, self._memory, self._layouts, place, wide=True, scan_kind=kind).run()
+                Evaluation(leaf.body, self._memory, self._layouts, place, wide=True, scan_kinds=kinds).run()
         except (UnknownIr, RuntimeError, TypeError, ValueError, IndexError) as error:
             reason = str(error).strip().split("\n")[0]
             self.unknown.update(dict.fromkeys(map(self._layouts.owner, leaf.buffers), reason))

@@ -3,7 +3,7 @@
 ir_post_fusion.txt prints a loop body as Python over an `ops` handler (torch/_inductor/loop_body.py:
 LoopBody.debug_str; the operators are those of torch/_inductor/ops_handler.py). Here that text runs with
 a handler whose values are tensors over the whole loop nest: float64 for a reference, or the body's own
-dtypes. The combining function of a scan is not printed; `scan_kind` says which one to take.
+dtypes. The combining function of a scan is not printed; `scan_kinds` says which ones to take.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ Memory = Callable[[str, bool], Tensor]
 """``memory(name, for_writing)``: the flat tensor that a load or store of that buffer goes to."""
 
 # p0: 100, p1: Max(1, s50)
-_RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
+RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
+"""Loop variables and how far they run, as they are printed."""
 
 # get_index_1 = self.get_index('index1')
 _INDEX = re.compile(r"(\w+) = self\.get_index\('(\w+)'\)")
 # ops.load('arg1_1', get_index_1)
 _ACCESS = re.compile(r"ops\.(?:load|store|store_reduction)\('(\w+)', (\w+)")
 
+
+_EXTREMES = frozenset({"cummax", "cummin"})
+"""Scans that give indices as well."""
 
 OVERFLOW = "converts values that its integers don't hold, with no defined result"
 
@@ -74,8 +78,7 @@ class LoopBody:
             raise UnknownIr("the loop body has no var_ranges")
         try:
             self.ranges = {
-                pair["name"]: compile(pair["extent"], "<range>", "eval")
-                for pair in _RANGE.finditer(ranges[1])
+                pair["name"]: compile(pair["extent"], "<range>", "eval") for pair in RANGE.finditer(ranges[1])
             }
             for line in head[ranges.end() :].splitlines():
                 name, equals, expression = line.strip().partition(" = ")
@@ -117,7 +120,7 @@ class Evaluation:
         device: str,
         *,
         wide: bool,
-        scan_kind: str = "cumsum",
+        scan_kinds: Sequence[str] = ("cumsum",),
         noise: Noise | None = None,
         double: bool = False,
         drawn: bool = False,
@@ -135,7 +138,7 @@ class Evaluation:
         self.memory = memory
         self.device = device
         self.wide = wide
-        self.scan_kind = scan_kind
+        self.scan_kinds = scan_kinds
         self.noise = noise
         self.double = double
         self.drawn = drawn
@@ -254,14 +257,16 @@ class Evaluation:
             raise UnknownIr("a scan over several dimensions")
         axis = self.reduced[0]
         value = self.full(values[0])
-        if self.scan_kind in {"cummax", "cummin"}:
-            scanned = getattr(torch, self.scan_kind)(value, axis)
-            return (scanned.values, scanned.indices)
-        if len(values) != 1:
-            raise UnknownIr(f"a {self.scan_kind} of several values")
+        # Of values beside their indices, or of values alone.
+        fitting = [kind for kind in self.scan_kinds if (kind in _EXTREMES) == (len(values) == 2)]
+        if len(fitting) != 1 or len(values) > 2:
+            raise UnknownIr(f"a {' or '.join(self.scan_kinds)} of {len(values)} values")
+        scan = getattr(torch, fitting[0])
+        if fitting[0] in _EXTREMES:
+            return tuple(scan(value, axis))
         if self.noise is not None:
             value = self.noise.disturbed(value, unit(torch.float64 if self.double else torch.float32))
-        scanned = getattr(torch, self.scan_kind)(value, axis).to(self.dtype(dtypes[0]))
+        scanned = scan(value, axis).to(self.dtype(dtypes[0]))
         if self.noise is not None:
             scanned = disturbed_sum(self.noise, self.grid[axis], scanned, self.double)
         return (scanned,)

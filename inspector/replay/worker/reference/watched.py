@@ -83,6 +83,8 @@ class Watch:
     """The id of the source's memory."""
     _held: dict[int, Tensor] = field(default_factory=dict)
     """Memories by the id of those that were watched, (copies, elements)."""
+    _written: dict[str, tuple[Tensor, Tensor] | None] = field(default_factory=dict)
+    """By buffer its memory and where what depends on the source was stored; None where that is not known."""
 
     def __call__(self, operators: Ops) -> object:
         return _Watched(operators, self)
@@ -136,12 +138,31 @@ class Watch:
 
     def site(self, operator: str, value: object, *, apart: bool = False) -> None:
         known = self._known.get(id(value))
-        if known is None or not isinstance(value, Tensor) or not value.dtype.is_floating_point:
+        if known is None or not isinstance(value, Tensor) or not _numeric(value):
             return
         flat = known[2].expand(value.shape).reshape(-1)
         places = (flat >= 0).nonzero().reshape(-1)
         if len(places):
             self.sites.append(Site(operator, apart, known[1], flat[places], places, value.numel()))
+
+    def results(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """By buffer what the copies last computed for its memory, (copies, elements), and where; without
+        those that are added to in place."""
+        return {
+            name: (self._held[id(known[0])], known[1])
+            for name, known in self._written.items()
+            if known is not None and id(known[0]) in self._held
+        }
+
+    def stored(self, name: str, memory: Tensor, at: Tensor | None) -> None:
+        """Takes note of where what depends on the source is stored; None for what is added to."""
+        known = self._written.get(name)
+        if at is None or (name in self._written and (known is None or known[0] is not memory)):
+            self._written[name] = None
+            return
+        where = torch.zeros_like(memory, dtype=torch.bool) if known is None else known[1]
+        where[at.reshape(-1)] = True
+        self._written[name] = memory, where
 
     def take(self, name: str, memory: Tensor, run: Evaluation) -> Tensor | None:
         """The numbers of a buffer's elements, where it is one that depends on the source."""
@@ -209,6 +230,7 @@ class _Watched:
         owners = watch.owners[name] = owners.clone()
         at, numbers = torch.broadcast_tensors(torch.as_tensor(index, device=memory.device), numbers)
         owners[at.reshape(-1)] = SEVERAL if mode else numbers.reshape(-1)
+        watch.stored(name, memory, None if mode else at)
         if not mode:
             watch.note(watch.write, (memory, at, value), None, numbers)
 
@@ -230,7 +252,7 @@ class _Watched:
             numbers = torch.full_like(numbers, NONE) if watch.pinned else numbers
         elif name == "sort":
             numbers = torch.full_like(numbers, SEVERAL)
-        if name in _APART | PAIRS and any(_floating(arg) for arg in args[:2]):
+        if name in _APART | PAIRS and any(map(_numeric, args[:2])):
             apart = _difference(*args[:2])
             watch.note(_difference, args[:2], apart, numbers)
             watch.site(name, apart, apart=True)
@@ -277,8 +299,11 @@ def _dtype(value: object) -> object:
     return getattr(value, "dtype", None)
 
 
-def _floating(value: object) -> bool:
-    return isinstance(value, float) or (isinstance(value, Tensor) and value.dtype.is_floating_point)
+def _numeric(value: object) -> bool:
+    """Whether a value is a number, and not true or false."""
+    if isinstance(value, Tensor):
+        return value.dtype != torch.bool and not value.dtype.is_complex
+    return isinstance(value, float)
 
 
 def _merged(numbers: Sequence[Tensor]) -> Tensor:
