@@ -4,6 +4,7 @@ What was pickled in them is zeros from the 32nd byte on: nothing reads it."""
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 import shutil
@@ -22,6 +23,8 @@ from inspector.readers.caches import literal
 from inspector.readers.locate import NOT_IN, find_runs, locate
 from inspector.readers.run import Run
 from inspector.replay.plan import graph_files
+from inspector.replay.worker.code.generated import CodeError, GeneratedCode
+from inspector.tui.destinations import find_destination
 
 ARCHIVE = Path(__file__).parent / "data" / "extra" / "doors-torch2.13.tar.xz"
 KINDS = {
@@ -190,6 +193,25 @@ def test_kinds_and_sizes_of_a_mega_cache(doors: Path, tmp_path: Path) -> None:
     path.write_bytes(old)
     assert contents(Run.open(path)) == contents(run), "without a checksum, as torch 2.7 wrote it"
     assert zlib.crc32(old).to_bytes(4, "big") == data[:4]
+
+
+def test_code_that_is_cpp_alone_is_found_and_nothing_is_asked_of_it(doors: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "aoti"
+    shutil.copytree(doors / "aoti", folder)
+    ran = {"exit_code": 0, "seconds": 1.0, "started": 0.0, "interrupted": False, "gpus": {}}
+    manifest = {"schema": "inspector.run/1", "command": ["a"], "status": "done", "baseline": {"eager": ran}}
+    (folder / "inspector.json").write_text(json.dumps(manifest))
+    run = Run.open(folder)
+    explanation = explain(run)
+    (finding,) = explanation.findings
+    (evidence,) = finding.evidence
+    assert (folder / evidence.path).name == "output_code.cpp" and (folder / evidence.path).is_file()
+    there = find_destination(run, evidence)
+    assert there.graph is run.graphs[0] and there.place == ("code", "code")
+    told = "\n".join((finding.advice, *explanation.ledger.missing))
+    assert "capture --baseline" not in told and "--measure" not in told
+    with pytest.raises(CodeError, match="C\\+\\+ alone"):
+        GeneratedCode(folder / evidence.path, tmp_path)
 
 
 def test_none_of_them_is_replayed(doors: Path) -> None:

@@ -151,3 +151,14 @@ def test_torchs_words_of_several_versions(reason: str, error: str, hint: str) ->
     place = SourceLocation("/home/user/a.py", 3)
     told = parse_torchs(reason, place)
     assert (told.error, told.hint, told.place) == (error, hint, place)
+
+
+def test_breaks_are_not_advised_where_they_are_allowed() -> None:
+    hints = "  Hint: Consider using fullgraph=False to allow graph breaks.\n  Hint: Move it outside.\n"
+    told = [
+        parse_torchs(f"Attempted to wrap sparse Tensor\n{hints}", None, raised) for raised in (False, True)
+    ]
+    assert [item.hint for item in told] == [
+        "Move it outside.",
+        "Consider using fullgraph=False to allow graph breaks.",
+    ]

@@ -371,6 +371,22 @@ def test_advice_is_for_the_break_that_is_named() -> None:
     assert "excluded from compiling" in graph_breaks._advice(reasons[1:], ["Construct it outside."])
 
 
+def test_of_a_break_at_a_builtin_its_name_is_advised_on() -> None:
+    reason = (
+        "Failed to trace builtin operator\n"
+        "  Explanation: Dynamo does not know how to trace builtin operator `{}` with argument types ['str']\n"
+        "  Hint: If you call a logging function (e.g. `print`), add it to a list."
+    )
+    advised = {}
+    for name in ("print", "iter"):
+        place = SourceLocation("/home/user/a.py", 3, "f", "x")
+        broken = GraphBreak(place, reason.format(name), (place,), "0/0", False, 1, "")
+        (finding,) = graph_breaks.find(replace(bare(), facts=replace(bare().facts, graph_breaks=(broken,))))
+        advised[name] = finding.advice
+    assert advised["print"].startswith("take printing and logging out")
+    assert advised["iter"].startswith("torch's hint")
+
+
 def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -> None:
     assert profiled.sides is not None and profiled.sides.ledger is not None
     joined, ledger = profiled.sides.joined, profiled.sides.ledger

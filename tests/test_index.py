@@ -378,6 +378,15 @@ def test_questions_on_the_command_line(tmp_path: Path) -> None:
             CliRunner().invoke(cli, ["query", "-i", index, *words], catch_exceptions=False)
 
 
+def test_a_system_that_binds_no_process_to_cpus(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")  # macOS has none
+    index = str(tmp_path / "index")
+    done = CliRunner().invoke(cli, ["index", str(folder), "-o", index], catch_exceptions=False)
+    assert "3 sources read" in done.output
+
+
 def test_a_folder_that_is_an_index_is_opened_as_one(tmp_path: Path) -> None:
     index = planted(tmp_path / "index", runs=[{"path": "/a", "started": 0.0}, {"path": "/b", "error": "bad"}])
     opened = catalogue_at(str(index))

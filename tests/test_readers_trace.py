@@ -17,6 +17,7 @@ import pytest
 
 from inspector.model.source import SourceLocation
 from inspector.model.trace import Trace, TracedGraph, TraceEvent
+from inspector.present.detail import event_detail
 from inspector.present.run import event_spans
 from inspector.present.trace import event_lines, function_text
 from inspector.readers.run import Run
@@ -383,6 +384,11 @@ def test_a_librarys_function_is_told_with_the_line_that_led_to_it(tmp_path: Path
         "self.scale == 0",
         "(wrapper in wrappers.py:3)",
     ]
+    rest = replace(again, function="torch_dynamo_resume_in_wrapper_at_3")
+    assert event_spans(rest)[-1].text == "(rest of wrapper in wrappers.py:3)"
+    assert "recompile of rest of wrapper" in "".join(
+        span.text for line in event_detail(rest) for span in line.spans
+    )
     first, second = run.traces[0].content.compilations
     assert function_text(first) == "wrapper train.py:8 (wrappers.py:3)"
     assert function_text(first, whole=False) == "wrapper train.py:8"

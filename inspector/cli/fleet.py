@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,11 +46,12 @@ def index(folders: tuple[str, ...], output: str, jobs: int | None, dask: str | N
     object storage (s3://...) through fsspec. A run that cannot be read is a row that says why. Executes
     nothing. Needs the extra "index"; workers need inspector and see the same paths.
     """
+    from inspector.hardware.host import usable_cpus
     from inspector.index.build import build
     from inspector.units import duration, plural
 
     with progress() as tell:
-        built = build(folders, Path(output), jobs or len(os.sched_getaffinity(0)), dask, tell)
+        built = build(folders, Path(output), jobs or usable_cpus() or 1, dask, tell)
     bad = f", {built.bad:,} of them bad: inspector query bad-runs -i {output}" if built.bad else ""
     took = duration(built.seconds * 1e3)
     say(f"{plural(built.read, 'source')} read in {took}{bad}; {built.known:,} were known; index in {output}")

@@ -130,9 +130,16 @@ class GraphCase:
         """Whether CUDA graphs were asked for, by a mode or by the setting."""
         return self.gpu and self.config.get(CUDA_GRAPHS) == "True"
 
+    @property
+    def in_cpp(self) -> bool:
+        """Whether its code is C++ alone, as AOTInductor's."""
+        code = self.artifacts.code
+        return code is not None and code.path.endswith(".cpp")
+
     def place(self, file: str, line: int | None, text: str) -> Evidence:
-        """A line of one of the graph's files as evidence."""
-        return Evidence(f"{self.folder}/{file}", line, text)
+        """A line of one of the graph's files as evidence; AOTInductor's code has another name."""
+        name = "output_code.cpp" if file == "output_code.py" and self.in_cpp else file
+        return Evidence(f"{self.folder}/{name}", line, text)
 
     def launch_evidence(self, launch: Launch, text: str) -> Evidence:
         return self.place("output_code.py", launch.call.span.first, text)
@@ -340,6 +347,11 @@ class Case:
         return any(graph.unread for graph in self.graphs if graph.runs)
 
     @property
+    def uncalled(self) -> bool:
+        """Whether a baseline ran and nothing of torch.compile's was called, as AOTInductor's is not."""
+        return self.facts.eager_ran and not self.times.calls
+
+    @property
     def kernels_measured(self) -> bool:
         """Whether every graph's launches have measured times."""
         measured = all(launch.measured for graph in self.graphs if graph.runs for launch in graph.launches)
@@ -381,7 +393,7 @@ class Case:
                 else host_ms(len(graph.launches), graph.gpu)
             )
             for graph in self.graphs
-            if graph.artifacts.code is None or not graph.artifacts.code.path.endswith(".cpp")
+            if not graph.in_cpp
         )
 
     def within_call(self, ms: float) -> float:

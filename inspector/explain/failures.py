@@ -54,7 +54,7 @@ def ended_by(case: Case, item: FrameFailure) -> bool:
 def _of_events(case: Case) -> Iterator[FrameFailure]:
     for event in case.events:
         if event.kind in ("compile_error", "skipped_frame"):
-            failure = parse_torchs(event.reason, event.location)
+            failure = parse_torchs(event.reason, event.location, event.raised)
             yield FrameFailure(
                 failure,
                 event.reason,
@@ -71,4 +71,4 @@ def _of_log(case: Case) -> Iterator[FrameFailure]:
     for broken in case.facts.given_up:
         place = users_place(broken.location, broken.frames)
         name = place.function if place is not None else None
-        yield FrameFailure(parse_torchs(broken.reason, place), broken.reason, name or "", failed=False)
+        yield FrameFailure(parse_torchs(broken.reason, place, False), broken.reason, name or "", failed=False)

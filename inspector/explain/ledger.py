@@ -246,12 +246,16 @@ def _estimated(case: Case) -> tuple[LedgerPart, ...]:
 def _missing(case: Case) -> list[str]:
     missing = []
     times = case.times
-    if times.compiled_ms is None:
+    if case.uncalled:
+        missing.append("times of calls: no run called what torch.compile made")
+    elif times.compiled_ms is None:
         missing.append("times of calls: inspector capture --baseline -- COMMAND")
     elif times.eager_ms is None:
         missing.append("eager times: inspector capture --baseline -- COMMAND")
     if case.unread:
         missing.append("launches: a wrapper could not be read (cpp_wrapper, or cut short)")
+    elif case.graphs and not case.kernels_measured and all(graph.in_cpp for graph in case.graphs):
+        missing.append("times of kernels: replay does not run AOTInductor's code, which is C++ alone")
     elif case.graphs and not case.kernels_measured:
         here = (
             "inspector explain RUN --measure"

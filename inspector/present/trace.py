@@ -133,7 +133,7 @@ def lines(report: TraceReport, width: int) -> list[Line]:
 def _compilation_lines(trace: ProcessTrace, width: int) -> list[Line]:
     items = trace.content.compilations
     if not items:
-        return [line("nothing was compiled while this trace was written")]
+        return [line("torch.compile compiled nothing while this trace was written")]
     rows: list[Row] = []
     for item in items:
         rows.append(Row(str(len(rows)), _compilation_cells(trace, item, item.ident)))

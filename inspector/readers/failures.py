@@ -33,6 +33,7 @@ _NO_ADVICE = (
     "may have occurred because", "no actionable hint",
 )  # fmt: skip
 """Hints of torch/_dynamo/graph_break_hints.py that ask for nothing that helps this program."""
+_ALLOW_BREAKS = "Consider using fullgraph=False"
 _ANNOUNCES = ("Encountered graph break", "Failed to handle graph break", "Graph Break Reason", "Skip calling")
 _LONGEST = 240
 
@@ -69,8 +70,9 @@ def parse_traceback(text: str, path: str = "") -> Failure | None:
     return None
 
 
-def parse_torchs(reason: str, location: SourceLocation | None) -> Failure:
-    """A compilation's end as Dynamo words it; `location` is where it was, where the text does not say."""
+def parse_torchs(reason: str, location: SourceLocation | None, raised: bool = True) -> Failure:
+    """A compilation's end as Dynamo words it; `location` is where it was, where the text does not say. Of one
+    that was not raised to the program, no hint to allow what the program allows already."""
     said, _, trace = reason.partition("from user code:")
     frames = parse_frames(trace)
     inner = _INNER.search(said)
@@ -79,7 +81,8 @@ def parse_torchs(reason: str, location: SourceLocation | None) -> Failure:
         lines.pop(0)
     # Of an error inside of another the first sentence: the rest is torch's on what to do.
     error = f"{inner[1]}: {inner[3].split('. ')[0]}" if inner is not None else _line(lines)
-    hints = (hint for hint in _HINT.findall(said) if not any(word in hint for word in _NO_ADVICE))
+    void = _NO_ADVICE if raised else (*_NO_ADVICE, _ALLOW_BREAKS)
+    hints = (hint for hint in _HINT.findall(said) if not any(word in hint for word in void))
     place = users_place(location or (frames[-1] if frames else None), frames)
     return Failure(_short(error), place, next(hints, ""))
 

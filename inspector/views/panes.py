@@ -97,7 +97,7 @@ PANES: tuple[Pane, ...] = (
         *("code", "3", "Code", "Code: launches, and output_code.py", "code"),
         (View("launches", "Launches", "table"), CODE),
         _code,
-        {"output_code.py": "code"},
+        {"output_code.py": "code", "output_code.cpp": "code"},
     ),
     Pane(
         *("kernels", "4", "Kernels", "Kernels: each kernel and its source", "kernels"),

@@ -54,6 +54,10 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
 )
 
+#   Explanation: Dynamo does not know how to trace builtin operator `print` with argument types ['str']
+_EXPLAINED = re.compile(r"^\s+Explanation: (.*)$", re.MULTILINE)
+_QUOTED = re.compile(r"`([^`]+)`")
+
 _THEIRS = "the break is in a library's own code; what calls it may stay out of the compiled function"
 
 
@@ -131,7 +135,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=None if on_purpose else cost or None,
         claims=() if on_purpose else claims,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
-        advice=cured or (_THEIRS if theirs else _advice(reasons, hints)),
+        advice=cured or (_THEIRS if theirs else _advice(reasons, hints, _names(told))),
         how="measured" if outside is not None else "estimated",
         share=None if on_purpose else share,
         change=_change(case, [location for location, _ in shown]),
@@ -159,7 +163,7 @@ def _of_host(case: Case, outside: float, least: float) -> tuple[float, float]:
 
 
 def _hints(breaks: Iterable[GraphBreak]) -> list[str]:
-    return [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
+    return [hint for broken in breaks if (hint := parse_torchs(broken.reason, None, False).hint)]
 
 
 def _theirs(case: Case, broken: GraphBreak) -> bool:
@@ -174,11 +178,18 @@ def _theirs(case: Case, broken: GraphBreak) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\(", code) for name in names)
 
 
-def _advice(reasons: list[str], hints: list[str]) -> str:
+def _names(told: list[GraphBreak]) -> str:
+    """What torch's explanation of a break quotes: of `print` its headline says "builtin operator"."""
+    said = _EXPLAINED.search(told[0].reason) if told else None
+    return " ".join(_QUOTED.findall(said[1])) if said is not None else ""
+
+
+def _advice(reasons: list[str], hints: list[str], names: str = "") -> str:
     """For the break that is named first, in our words or torch's."""
-    for words, advice in _ADVICE:
-        if any(word in reason for reason in reasons[:1] for word in words):
-            return advice
+    for text in (*reasons[:1], names):
+        for words, advice in _ADVICE:
+            if any(word in text for word in words):
+                return advice
     if hints:
         return f"torch's hint: {hints[0]}"
     return (

@@ -88,6 +88,8 @@ def _near(machine: Machine, moved: int, ms: float) -> bool:
 
 
 def _advice(case: Case) -> str:
+    if case.uncalled:
+        return "time it in the program: no run called what torch.compile made, so that no call was timed"
     if case.times.compiled_ms is None:
         return "measure it: inspector capture --baseline -- COMMAND"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"

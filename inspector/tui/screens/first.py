@@ -26,7 +26,7 @@ from inspector.tui.navigation import (
 )
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.widgets.toned_view import TonedView
-from inspector.views.panes import PANES
+from inspector.views.panes import PANES, VIEW_OF_FILE
 
 from .base import InspectorScreen, Place
 from .explaining import Findings, Preview
@@ -316,7 +316,7 @@ class FirstScreen(InspectorScreen):
             places.insert(0, target)
         elif finding is not None:
             for item in finding.evidence:
-                if item.path.endswith("/output_code.py") and item.line is not None:
+                if VIEW_OF_FILE.get(item.path.rpartition("/")[2]) == ("code", "code") and item.line:
                     name = item.path.split("/")[-2]
                     own = next((graph for graph in graphs.values() if graph.name == name), None)
                     if own is not None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _PREFIX_INCLUDE = re.compile(r'#include "(?P<path>/[^"\n]+\.h)"')
 
 _DEVICE = re.compile(r"device='(?P<type>[a-z]+)(?::(?P<index>\d+))?'|\bempty_strided_(?P<alloc>[a-z]+)\(")
+# AOTInductor's code from its first line on; ``cpp_wrapper`` writes the same inside of a Python string.
+_IN_CPP = re.compile(r"\A\s*#include\b")
 
 
 class CodeError(Exception):
@@ -82,6 +84,8 @@ class GeneratedCode:
         try:
             tree = ast.parse(text)
         except SyntaxError as error:
+            if _IN_CPP.search(text):
+                raise CodeError("AOTInductor's code is C++ alone, which replay does not run") from None
             raise CodeError(f"{path.name} is not valid Python: line {error.lineno}: {error.msg}") from None
         tree.body = [_guarded(_kept_alive(statement)) for statement in tree.body]
         ast.fix_missing_locations(tree)
