@@ -2,8 +2,8 @@
 
     python benchmarks/escapes.py [-k TEXT]      rows whose name has TEXT
 
-For each attack a captured run is spoiled in every text of every artifact, its folders' names included, and looked
-at. A cell is "reached/raw": how often the attack's mark came out, and how often something of it came out as it was:
+For each attack two captured runs, of a CPU and of a GPU, are spoiled in every text of every artifact, their folders'
+names included, and looked at. A cell is "reached/raw": how often the attack's mark came out, and how often something of it came out as it was:
 a character that does something or hides, a flood, markup that was taken for markup, an element, a line of its own.
 Exits with 1 where anything came out raw, or where an output was never reached.
 """
@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import io
 import json
 import os
 import re
+import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -112,16 +114,49 @@ def _elements(text: str) -> int:
     return parser.count
 
 
+@dataclass(frozen=True)
+class Spoiled:
+    """What is attacked: runs of a CPU and of a GPU below `folder`, and what they were."""
+
+    attack: str
+    folder: Path
+    run: Path
+    gpu: Path
+    sample: Path
+
+    @property
+    def payload(self) -> str:
+        return f"{MARK}{ATTACKS[self.attack]}{MARK}"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "made" / f"index{hostile.NAME}"
+
+    def profile(self) -> Path:
+        """A profiler's trace of the same."""
+        path = self.folder / "made" / f"trace{hostile.NAME}.json"
+        text = self.payload
+        events = [
+            {"ph": "X", "cat": cat, "name": f"{n}{text}", "ts": n, "dur": 5, "pid": text, "args": {text: text}}
+            for n in range(4) for cat in ("kernel", "cpu_op", "cuda_runtime", "user_annotation")
+        ]  # fmt: skip
+        devices = [{"name": text}]
+        path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": events}))
+        return path
+
+
 @contextmanager
-def attacked(sample: Path, folder: Path, attack: str) -> Iterator[Path]:
-    """A spoiled run."""
+def attacked(samples: tuple[Path, Path], folder: Path, attack: str) -> Iterator[Spoiled]:
+    """Spoiled runs."""
     text = f"{MARK}{ATTACKS[attack]}{MARK}"
     name = re.sub(r"[/\n\0]", "", text)[:60]
     line = text.replace("\n", "\\n") if attack == "lines" else text
     with patch.multiple(hostile, LINE=line, TEXT=text, NAME=name):
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield hostile.hostile_run(sample, folder, 0)
+        (folder / "made").mkdir(parents=True)
+        kinds = zip(("cpu", "gpu"), samples, strict=True)
+        runs = [hostile.hostile_run(sample, folder / "runs" / kind, 0) for kind, sample in kinds]
+        yield Spoiled(attack, folder, *runs, samples[0])
 
 
 def printed(*words: str) -> tuple[int, str, str]:
@@ -147,7 +182,9 @@ PLAIN: dict[str, tuple[str, tuple[str, ...]]] = {
     "fusions --svg": ("elements", ("fusions", "RUN", "--graph", "model__0", "--svg", "FILE")),
     "fusions --dot": ("", ("fusions", "RUN", "--graph", "model__0", "--dot", "FILE")),
     "ir-diff": ("", ("ir-diff", "RUN")), "explain --all": ("", ("explain", "RUN", "--all")), "explain --json": ("", ("explain", "RUN", "--json")),
-    "lower": ("", ("lower", "RUN")), "lower --json": ("", ("lower", "RUN", "--json")),
+    "lower": ("", ("lower", "GPU")), "lower --json": ("", ("lower", "GPU", "--json")), "lower --kernel": ("", ("lower", "GPU", "--kernel", "0")),
+    "explain of a GPU": ("", ("explain", "GPU", "--all")), "report of a GPU": ("markdown", ("report", "GPU")), "export of a GPU": ("elements", ("export", "GPU", "-o", "FILE", "--force")),
+    "a profile": ("", ("summary", "PROFILE")), "a profile, --json": ("", ("summary", "PROFILE", "--json")), "open": ("", ("open", "RUN")),
     "diff": ("", ("diff", "RUN", "SAMPLE")), "diff, the other way": ("", ("diff", "SAMPLE", "RUN", "--all")),
     "diff --json": ("", ("diff", "RUN", "SAMPLE", "--json")), "diff --markdown": ("markdown", ("diff", "RUN", "SAMPLE", "--markdown")),
     "export": ("elements", ("export", "RUN", "-o", "FILE", "--force")),
@@ -162,27 +199,26 @@ PLAIN: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("", ("query", "select * from runs, breaks", "-i", "INDEX")), "query --json": ("", ("query", "select * from runs, breaks", "-i", "INDEX", "--json")),
     "query, an error": ("", ("query", "select PAYLOAD", "-i", "INDEX")),
     "replay": ("", ("replay", "RUN")), "repro": ("", ("repro", "RUN", "--kernel", "0")), "explain --try": ("", ("explain", "RUN", "--try", "modes")),
-    "explain --measure": ("", ("explain", "RUN", "--measure")), "lower --make": ("", ("lower", "RUN", "--make")), "blame": ("", ("blame", "RUN", "SAMPLE")),
+    "explain --measure": ("", ("explain", "RUN", "--measure")), "lower --make": ("", ("lower", "RUN", "--make")), "blame": ("", ("blame", "RUN")),
     "no such graph": ("", ("fusions", "RUN", "--graph", "PAYLOAD")), "no such kernel": ("", ("lower", "RUN", "--kernel", "PAYLOAD")),
     "no such file": ("", ("check", "RUN", "--budget", "PAYLOAD")), "no such run": ("", ("diff", "RUN", "PAYLOAD")),
 }  # fmt: skip
 """By row: what kind of text comes out, and the command."""
-NOTHING_OF_THE_RUN = {"lower"}
-"""What says nothing of a CPU's run that is its own text."""
+NAMES_ALONE = {"lower"}
+"""What shows no text of a run but names that its code could not have otherwise: those of functions."""
 
 
-def commands(run: Path, sample: Path, folder: Path, attack: str, wanted: str) -> Iterator[tuple[str, Cell]]:
-    payload = f"{MARK}{ATTACKS[attack]}{MARK}"
+def commands(spoiled: Spoiled, wanted: str) -> Iterator[tuple[str, Cell]]:
+    file, attack = spoiled.folder / "made" / "written", spoiled.attack
+    places = {
+        "RUN": str(spoiled.run), "GPU": str(spoiled.gpu), "SAMPLE": str(spoiled.sample), "FILE": str(file), "TAR": f"{file}.tar",
+        "PARENT": str(spoiled.folder / "runs"), "TIGHT": str(ROOT / "tests" / "data" / "tight.toml"), "INDEX": str(spoiled.index),
+        "PROFILE": str(spoiled.profile()), "PAYLOAD": spoiled.payload, "select PAYLOAD": f"select {spoiled.payload}",
+    }  # fmt: skip
     for name, (kind, words) in PLAIN.items():
         if wanted not in name and not (name == "index" and "query" in wanted):
             continue
-        file = folder / "written"
         file.unlink(missing_ok=True)
-        places = {
-            "RUN": str(run), "SAMPLE": str(sample), "FILE": str(file), "TAR": f"{file}.tar", "PARENT": str(run.parent),
-            "TIGHT": str(ROOT / "tests" / "data" / "tight.toml"), "INDEX": str(folder / "index"), "PAYLOAD": payload,
-            "select PAYLOAD": f"select {payload}",
-        }  # fmt: skip
         code, out, err = printed(*(places.get(word, word) for word in words))
         made = file.read_text(encoding="utf-8") if file.exists() else ""
         assert code in (0, 1, 2) and "a defect" not in err, (name, attack, code, err)
@@ -195,15 +231,27 @@ def commands(run: Path, sample: Path, folder: Path, attack: str, wanted: str) ->
         yield name, Cell((out + err + made).count(MARK), found)
 
 
-def tools(run: Path, attack: str) -> Iterator[tuple[str, Cell]]:
+def examined(text: str) -> Any:
+    """What the doctor finds where the machine's every text is this one."""
+    from inspector.doctor.checks import diagnose
+    from inspector.model.doctor import Facts
+
+    sections: dict[str, dict[str, Any]] = {
+        "environment": dict.fromkeys(("TORCHINDUCTOR_X", "TORCH_LOGS", "CUDA_VISIBLE_DEVICES", "CXX"), text),
+        "python": dict.fromkeys(("executable", "version", "system", "machine"), text), "names": {"known": [text]},
+        "torch": {"failure": text, "version": text}, "cpp": {"failure": text, "compiler": text},
+    }  # fmt: skip
+    return diagnose(Facts(sections))
+
+
+def tools(spoiled: Spoiled) -> Iterator[tuple[str, Cell]]:
     """What an agent, a notebook and the doctor show."""
     import inspector
     from inspector.agents.tools import Looking
     from inspector.contract.doctor import to_json
-    from inspector.doctor.checks import diagnose
-    from inspector.model.doctor import Facts
     from inspector.present.doctor import lines
 
+    run, attack = spoiled.run, spoiled.attack
     looking = Looking(run.parent)
     texts = [
         json.dumps(looking.list_runs()),
@@ -219,62 +267,93 @@ def tools(run: Path, attack: str) -> Iterator[tuple[str, Cell]]:
         "notebook",
         Cell(sum(text.count(MARK) for text in shown), sum(raw("elements", attack, text) for text in shown)),
     )
-    text = f"{MARK}{ATTACKS[attack]}{MARK}"
-    sections: dict[str, dict[str, Any]] = {
-        "environment": dict.fromkeys(("TORCHINDUCTOR_X", "TORCH_LOGS", "CUDA_VISIBLE_DEVICES", "CXX"), text),
-        "python": dict.fromkeys(("executable", "version", "system", "machine"), text), "names": {"known": [text]},
-        "torch": {"failure": text, "version": text}, "cpp": {"failure": text, "compiler": text},
-    }  # fmt: skip
-    facts = Facts(sections)
-    diagnosis = diagnose(facts)
+    diagnosis = examined(spoiled.payload)
     out = "\n".join(line.text for line in lines(diagnosis, 100)) + json.dumps(to_json(diagnosis))
     yield "doctor", Cell(out.count(MARK), raw("", attack, out))
 
 
-async def screens(run: Path, sample: Path, attack: str) -> tuple[Cell, set[str]]:
-    """All that is drawn on a walk through every screen of the spoiled run."""
+class Seen:
+    """All that is drawn, and on which screens."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.visited: set[str] = set()
+
+    async def walk(
+        self, application: Any, targets: Callable[[Any], list[Any]], keys: tuple[str, ...]
+    ) -> None:
+        """Every target with the keys pressed there, beginning at the first screen."""
+        async with application.run_test(size=(150, 48)) as pilot:
+
+            async def press_all(*names: str) -> None:
+                for key in names:
+                    await press(pilot, key)
+                    self._keep(application)
+
+            await settle(pilot)
+            self._keep(application)
+            await press_all("ctrl+p", "escape", "question_mark", "escape", *keys)
+            for target in targets(application):
+                application.post_message(target)
+                await settle(pilot)
+                self._keep(application)
+                await press_all("j", "enter", "tab", "z", "escape")
+                while len(application.screen_stack) > 1:
+                    application.pop_screen()
+                    await settle(pilot)
+
+    def _keep(self, application: Any) -> None:
+        strips = application.screen._compositor.render_strips(application.size)
+        self.shown.append("\n".join(strip.text for strip in strips))
+        self.visited.add(type(application.screen).__name__)
+
+    def cell(self, attack: str) -> Cell:
+        text = "\n".join(self.shown)
+        return Cell(text.count(MARK), raw("", attack, text))
+
+
+def everywhere(spoiled: Spoiled, application: Any) -> list[Any]:
+    """Every screen of a run, and what others bring there: a question, a capture that runs."""
+    from inspector.capture.environment import CaptureOptions
     from inspector.readers.locate import locate
     from inspector.tui import navigation as to
+    from inspector.tui.capturing import CaptureJob, _Watch
+
+    session, text = application.screen.session, spoiled.payload
+    graph, code = next(
+        (graph, code) for graph in session.run.graphs if (code := graph.code()) is not None and code.calls
+    )
+    job = CaptureJob(CaptureOptions((text,)), text, (150, 48))
+    job.state, job.sighting = "running", _Watch(spoiled.run).look(True)
+    job.write_stdout(f"{text}\n".encode())
+    job.say(text)
+    targets = [
+        to.GraphsTarget(session), to.ExplainTarget(session), to.TraceTarget(session.run), to.FindTarget(session, MARK),
+        *(to.GraphTarget(session, graph, pane) for pane in ("fx", "ir", "fusion", "code", "kernels")),
+        *(to.BelowTarget(session, graph, call) for call in code.calls[:1]), to.DiffTarget(locate(str(spoiled.sample)), session.run.located),
+        to.CaptureTarget(session.run.manifest.command if session.run.manifest else (), why=text), to.DoctorTarget(), to.LiveTarget(job),
+    ]  # fmt: skip
+    return [*map(to.Open, targets), to.Ask(text, text, lambda _yes: None)]
+
+
+async def screens(spoiled: Spoiled) -> tuple[Cell, set[str]]:
+    """A walk through every screen of the spoiled runs, of the folder that they are in and of an index of both."""
+    import inspector.doctor.run
+    from inspector.cli.fleet import catalogue_at
     from inspector.tui.app import InspectorApp
 
-    shown: list[str] = []
-    visited: set[str] = set()
-    application = InspectorApp(str(run))
-
-    async with application.run_test(size=(150, 48)) as pilot:
-
-        def keep() -> None:
-            shown.append(
-                "\n".join(
-                    strip.text for strip in application.screen._compositor.render_strips(application.size)
-                )
+    seen = Seen()
+    if not spoiled.index.exists():
+        printed("index", str(spoiled.folder / "runs"), "-o", str(spoiled.index), "--jobs", "1")
+    with patch.object(inspector.doctor.run, "examine", lambda **_told: examined(spoiled.payload)):
+        for run in (spoiled.run, spoiled.gpu):
+            await seen.walk(
+                InspectorApp(str(run)), lambda app: everywhere(spoiled, app), ("r", "n", "t", "escape")
             )
-            visited.add(type(application.screen).__name__)
-
-        await settle(pilot)
-        keep()
-        screen: Any = application.screen
-        session = screen.session
-        graph = next(graph for graph in session.run.graphs if graph.code() is not None)
-        code = graph.code()
-        targets: list[Any] = [
-            to.GraphsTarget(session), to.ExplainTarget(session), to.TraceTarget(session.run), to.FindTarget(session, MARK),
-            *(to.GraphTarget(session, graph, pane) for pane in ("fx", "ir", "fusion", "code", "kernels")),
-            *(to.BelowTarget(session, graph, call) for call in code.calls[:1]), to.DiffTarget(locate(str(sample)), session.run.located),
-            to.CaptureTarget(session.run.manifest.command if session.run.manifest else ()),
-        ]  # fmt: skip
-        for key in ("ctrl+p", "escape", "question_mark", "escape"):
-            await press(pilot, key)
-            keep()
-        for target in targets:
-            application.post_message(to.Open(target))
-            await settle(pilot)
-            keep()
-            for key in ("j", "tab", "z", "escape"):
-                await press(pilot, key)
-                keep()
-    text = "\n".join(shown)
-    return Cell(text.count(MARK), raw("", attack, text)), visited
+    await seen.walk(InspectorApp(str(spoiled.folder / "runs")), lambda _app: [], ("j", "enter"))
+    catalogue = catalogue_at(str(spoiled.index))
+    await seen.walk(InspectorApp(catalogue=catalogue), lambda _app: [], (*("j",) * 12, "tab", "enter"))
+    return seen.cell(spoiled.attack), seen.visited
 
 
 def main() -> int:
@@ -291,19 +370,23 @@ def main() -> int:
             {name: str(place / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
         )
         os.environ["COLUMNS"] = "160"
-        sample = unpacked(ROOT / "sample_runs" / "breaks" / "run.tar.xz", place) / "breaks"
+        samples = tuple(
+            unpacked(ROOT / "sample_runs" / name / "run.tar.xz", place) / name for name in ("breaks", "h200")
+        )
         for attack in ATTACKS:
-            with attacked(sample, place / "attacked", attack) as run:
-                cells = dict(commands(run, sample, place, attack, wanted))
+            with attacked(samples, place / "attacked", attack) as spoiled:
+                cells = dict(commands(spoiled, wanted))
                 if not wanted or wanted in ("mcp", "notebook", "doctor"):
-                    cells |= dict(tools(run, attack))
+                    cells |= dict(tools(spoiled))
                 if not wanted or wanted == "screens":
-                    cells["screens"], seen = asyncio.run(screens(run, sample, attack))
+                    cells["screens"], seen = asyncio.run(screens(spoiled))
                     visited |= seen
             for name, cell in cells.items():
                 table.setdefault(name, {})[attack] = cell
-            shutil.rmtree(place / "index", ignore_errors=True)
             remove_unpacked()
+            # Screens tell the collector to leave alone what is alive, which ends with them.
+            gc.unfreeze()
+            gc.collect()
     print(f"{'':22}" + "".join(f"{attack:>11}" for attack in ATTACKS))
     for name, row in table.items():
         print(f"{name:22}" + "".join(f"{row[attack]!s:>11}" for attack in ATTACKS))
@@ -311,11 +394,12 @@ def main() -> int:
     unreached = [
         name
         for name, row in table.items()
-        if not any(cell.reached for cell in row.values()) and name not in NOTHING_OF_THE_RUN
+        if name not in NAMES_ALONE and not any(cell.reached for cell in row.values())
     ]
     print(
         f"{sum(map(len, table.values()))} outputs, {found} raw; never reached: {', '.join(unreached) or 'none'}; screens: {', '.join(sorted(visited))}"
     )
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB at most")
     return 1 if found or unreached else 0
 
 

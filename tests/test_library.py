@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import linecache
 import pickle
 import runpy
 import subprocess
 import sys
+import weakref
 from dataclasses import fields
 from html import unescape
 from pathlib import Path
@@ -53,6 +55,17 @@ def test_opening_reads_no_graph(story: inspector.Run, monkeypatch: pytest.Monkey
     monkeypatch.setattr("inspector.readers.graph.CompiledGraph._read_text", lambda *_: pytest.fail("read"))
     graphs = inspector.open(STORY).graphs
     assert [graph.name for graph in graphs] == [graph.name for graph in story.graphs] and len(graphs) == 2
+
+
+def test_a_run_that_was_shown_is_freed_with_its_last_name() -> None:
+    """A notebook or a server opens many; only the screens tell the collector to leave alone what is alive."""
+    opened = inspector.open(STORY)
+    frozen = gc.get_freeze_count()
+    opened.kernels, opened._repr_html_(), opened.json()  # noqa: B018
+    graph = weakref.ref(opened.graphs[0])
+    del opened
+    gc.collect()
+    assert graph() is None and gc.get_freeze_count() <= frozen
 
 
 def test_the_objects_say_what_the_commands_say(story: inspector.Run) -> None:

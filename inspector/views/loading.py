@@ -18,7 +18,6 @@ from inspector.present.run import Counts, GraphEntry
 from inspector.present.runs import RunSketch, time_of_folder
 from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.run import Run
-from inspector.readers.text import keep
 from inspector.views.attempt import attempt
 
 if TYPE_CHECKING:
@@ -134,6 +133,4 @@ def load_links(graph: CompiledGraph) -> Links:
     places = {node.name: str(node.source) for node in after.nodes if node.source} if after else {}
     kernels = kernels_table(artifacts.code, linkage, places) if artifacts.code else None
     nodes = {node.name: node for node in after.nodes} if after else {}
-    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels, linkage, places, nodes)
-    keep()
-    return links
+    return Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels, linkage, places, nodes)

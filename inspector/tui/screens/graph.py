@@ -123,6 +123,7 @@ class GraphScreen(InspectorScreen):
         for part in load_parts(reading):
             self.call_later(self._part_read, part)
         self.call_later(self._linked, reading.links)
+        keep()
         self.call_later(self._fused, reading.fusion)
         for part in load_parts(reading, late=True):
             self.call_later(self._part_read, part)
