@@ -19,7 +19,7 @@ from inspector.model.failure import Failure
 from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.problem import Problem
-from inspector.model.replay import GraphReplay
+from inspector.model.replay import GraphReplay, Restrided
 from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
@@ -63,6 +63,10 @@ class Launch:
     spills: int | None = None
     of_float32: float | None = None
     """Time of the same call in float32 over its own, replayed: below 1 its half precision costs."""
+    of_eager_strides: float | None = None
+    """Time of the same call with eager's strides over its own, replayed, where these differ beyond noise."""
+    restrided: tuple[Restrided, ...] = ()
+    """The tensors that it has with other strides than eager."""
     roofline_fraction: float | None = None
     expected_ms: float | None = None
     """What generated code would take by its bytes and its arithmetic: an estimate."""
