@@ -251,19 +251,10 @@ class Case:
     """What of it could not be worked out."""
     in_trace: CompileTime | None = None
     """Compiling in parts, by the trace."""
+    compile_source: Literal["calls", "trace"] | None = None
+    """Where `compile_s` is from."""
     lowered: Callable[[str, int], LoweredKernel | None] | None = None
     """The kernel of a launch, by its graph and number, with the stages that the run holds."""
-
-    @property
-    def compile_source(self) -> Literal["calls", "trace"] | None:
-        """Where `compile_s` is from."""
-        if self.compile_s is None:
-            return None
-        return (
-            "calls"
-            if self.times.cold_ms is not None and self.compile_s == self.times.cold_ms / 1e3
-            else "trace"
-        )
 
     @property
     def slower(self) -> tuple[tuple[int, Block], ...]:
