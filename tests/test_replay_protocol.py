@@ -20,6 +20,7 @@ from inspector.model.replay import (
     OperatorReplay,
     OutputCheck,
     ReplayResult,
+    Restrided,
     Timing,
     WorstElement,
 )
@@ -68,6 +69,9 @@ EVENTS: list[Event] = [
     protocol.KernelChecked(KERNEL),
     protocol.KernelTimed(3, TIMING, None, 0.5, device_kernels=("gemm",)),
     protocol.KernelTimed(4, TIMING, time_float32=Timing(0.5, 0.1, 7)),
+    protocol.KernelTimed(
+        4, TIMING, time_eager_strides=TIMING, restrided=(Restrided((2, 3), (1, 2), (3, 1)),)
+    ),
     protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
     protocol.KernelLost("an illegal address"),
     protocol.OperatorTimed(OPERATOR),
@@ -204,6 +208,10 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
                 "float32_ms",
                 "float32_ms_iqr",
                 "float32_ms_rounds",
+                "eager_strides_ms",
+                "eager_strides_ms_iqr",
+                "eager_strides_ms_rounds",
+                "restrided",
                 "kinds",
                 "looked",
                 "device_kernels",

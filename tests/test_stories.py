@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explaining import explained
+from sharing import unpacked
 
 from inspector.explain.gather import gather
 from inspector.explain.rules import recomputed
@@ -159,3 +161,14 @@ def test_advice_of_the_sizes_that_change_can_be_tried() -> None:
     first = told("batch_sizes").findings[0]
     assert first.trial is not None and first.trial.dynamic is True
     assert first.evidence[0].path.endswith("batch_sizes.py")
+
+
+def test_what_compiling_took_is_from_the_calls_or_else_from_the_trace(tmp_path: Path) -> None:
+    run = unpacked(STORIES / "training_step" / "run.tar.xz", tmp_path) / "training_step"
+    case = gather(Run.open(run))
+    assert case.compile_source == "calls" and case.compile_s == (case.times.cold_ms or 0.0) / 1e3
+    for folder in ("record", "baseline"):
+        shutil.rmtree(run / folder, ignore_errors=True)
+    case = gather(Run.open(run))
+    assert case.compile_source == "trace" and case.in_trace is not None
+    assert case.compile_s == case.in_trace.total_ns / 1e9

@@ -22,7 +22,8 @@ from inspector.model.fx import FxNode
 from inspector.readers.run import Run
 from inspector.replay.plan import kernel_plan
 
-STORIES = Path(__file__).parent.parent / "sample_runs" / "stories"
+SAMPLES = Path(__file__).parent.parent / "sample_runs"
+STORIES = SAMPLES / "stories"
 
 
 def counted(name: str) -> tuple[Counting, int]:
@@ -68,6 +69,39 @@ def test_operators_have_as_many_elements_as_in_eager(name: str, operators: set[s
     for name in operators:
         made = counting.elements["_softmax" if name == "exp" else name]
         assert known[name].elements in made
+
+
+ROWS = 100
+
+
+def test_a_softmax_asks_for_all_that_it_makes() -> None:
+    """The sample of 100x100: its kernel stores the largest and the sum of each row beside the result."""
+    x = torch.empty(ROWS, ROWS, device="meta")
+    with Counting((x, x)) as counting:
+        torch.softmax(torch.mm(x, x), 1)
+    (graph,) = Run.open(SAMPLES / "softmax" / "run.tar.xz").graphs
+    artifacts = graph.artifacts()
+    result, (_, kernel) = analyse_fusion(artifacts), kernel_plan(artifacts).calls
+    matrix, row = 4 * counting.elements["mm"][0], 4 * ROWS
+    assert [(group.bytes_moved, group.bytes_asked) for group in result.groups] == [
+        (3 * matrix, 3 * matrix),
+        (2 * matrix + 2 * row, 2 * matrix + 2 * row),
+    ]
+    made = {item.operator: (item.elements, item.times) for item in result.evaluations}
+    assert made == dict.fromkeys(("exp", "div"), (counting.elements["_softmax"][0], 1.0))
+    # amax, sub, exp, sum, div: one operation of each for an element.
+    assert (kernel.flops, kernel.flops_asked) == (5 * ROWS * ROWS, 5 * ROWS * ROWS)
+
+
+def test_a_softmax_whose_division_is_inlined_makes_it_for_every_value_that_it_weighs() -> None:
+    """Weights of 256 positions by 32 values each: exp is kept in memory, the division behind it is not."""
+    counting, _ = counted("kv_by_position")
+    weights = counting.elements["_softmax"]
+    assert weights == [4 * 256] * 6
+    for operator_name, times in (("exp", 1), ("div", 32)):
+        own = [item for item in report("kv_by_position").evaluations if item.operator == operator_name]
+        assert [item.elements for item in own] == weights
+        assert [item.elements + item.extra for item in own] == [times * count for count in weights]
 
 
 # -- arithmetic

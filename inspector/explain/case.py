@@ -19,7 +19,7 @@ from inspector.model.failure import Failure
 from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.problem import Problem
-from inspector.model.replay import GraphReplay
+from inspector.model.replay import GraphReplay, Restrided
 from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
@@ -63,6 +63,10 @@ class Launch:
     spills: int | None = None
     of_float32: float | None = None
     """Time of the same call in float32 over its own, replayed: below 1 its half precision costs."""
+    of_eager_strides: float | None = None
+    """Time of the same call with eager's strides over its own, replayed, where these differ beyond noise."""
+    restrided: tuple[Restrided, ...] = ()
+    """The tensors that it has with other strides than eager."""
     roofline_fraction: float | None = None
     expected_ms: float | None = None
     """What generated code would take by its bytes and its arithmetic: an estimate."""
@@ -254,19 +258,10 @@ class Case:
     """What of it could not be worked out."""
     in_trace: CompileTime | None = None
     """Compiling in parts, by the trace."""
+    compile_source: Literal["calls", "trace"] | None = None
+    """Where `compile_s` is from."""
     lowered: Callable[[str, int], LoweredKernel | None] | None = None
     """The kernel of a launch, by its graph and number, with the stages that the run holds."""
-
-    @property
-    def compile_source(self) -> Literal["calls", "trace"] | None:
-        """Where `compile_s` is from."""
-        if self.compile_s is None:
-            return None
-        return (
-            "calls"
-            if self.times.cold_ms is not None and self.compile_s == self.times.cold_ms / 1e3
-            else "trace"
-        )
 
     @property
     def slower(self) -> tuple[tuple[int, Block], ...]:

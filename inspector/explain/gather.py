@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
@@ -121,16 +121,17 @@ def gather(
         cases += [case] if case is not None else []
         failed += problems
     compile_time, in_trace = None, None
+    compile_source: Literal["calls", "trace"] | None = None
     if run.traces:
         spans = [
             compile_times(file.timeline.spans, () if file.timeline.spans else file.content.compilations)
             for file in run.traces
         ]
         in_trace = merge(spans)
-        compile_time = in_trace.total_ns / 1e9
+        compile_time, compile_source = in_trace.total_ns / 1e9, "trace"
     if times.cold_ms is not None and (run.graphs or times.source == "compiled run"):
         # Of one run in which nothing was compiled first calls took longer for other reasons: imports, memory.
-        compile_time = times.cold_ms / 1e3
+        compile_time, compile_source = times.cold_ms / 1e3, "calls"
     return Case(
         facts=facts,
         graphs=tuple(cases),
@@ -142,6 +143,7 @@ def gather(
         programs=programs,
         threads=threads,
         compile_s=compile_time,
+        compile_source=compile_source,
         in_trace=in_trace,
         host=host if same else None,
         machine=machine,

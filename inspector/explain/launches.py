@@ -245,6 +245,8 @@ def _launch(
         of_float32=timed.time_float32.median_ms / timed.time.median_ms
         if timed is not None and timed.time is not None and timed.time_float32 is not None
         else None,
+        of_eager_strides=timed.of_eager_strides if timed is not None else None,
+        restrided=timed.restrided if timed is not None else (),
         roofline_fraction=timed.roofline_fraction if timed is not None else None,
         expected_ms=expected,
         bytes_asked=asked if asked is not None and moved is not None and asked < moved else None,

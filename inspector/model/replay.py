@@ -32,6 +32,10 @@ class Timing:
     iqr_ms: float
     rounds: int
 
+    def surely_less(self, other: Timing) -> bool:
+        """Whether it is below the other beyond what both spread."""
+        return self.median_ms + self.iqr_ms < other.median_ms - other.iqr_ms
+
 
 @dataclass(frozen=True, slots=True)
 class OutputCheck:
@@ -95,6 +99,20 @@ class WorstElement:
 
 
 @dataclass(frozen=True, slots=True)
+class Restrided:
+    """A tensor of that size that a library reads or writes with other strides as compiled than in eager."""
+
+    size: tuple[int, ...]
+    compiled: tuple[int, ...]
+    eager: tuple[int, ...]
+
+    @property
+    def told(self) -> str:
+        """`[4, 3, 192, 192]: strides (110592, 36864, 192, 1) in eager, (110592, 1, 576, 3) compiled`."""
+        return f"{list(self.size)}: strides {self.eager} in eager, {self.compiled} compiled"
+
+
+@dataclass(frozen=True, slots=True)
 class KernelReplay:
     """One launch of a graph's wrapper, run alone with the inputs that it really gets.
 
@@ -135,6 +153,11 @@ class KernelReplay:
     """A library's call on half precision, run in float32: `time` then; None where that is not surely less."""
     device_kernels: tuple[str, ...] = ()
     """Of a library's call on a GPU: the kernels that it ran, by their names on the device."""
+    time_eager_strides: Timing | None = None
+    """Of a library's call: `time` of the same call on the same values with eager's strides; None where it has
+    these."""
+    restrided: tuple[Restrided, ...] = ()
+    """The tensors that it is then given, or writes, with other strides."""
     kinds: tuple[ValueKind, ...] = ()
     """On which kinds of values it was tried and could be judged."""
     profiled_ms: float | None = None
@@ -151,6 +174,16 @@ class KernelReplay:
     @property
     def useful_flops(self) -> int | None:
         return self.flops if self.flops_asked is None else self.flops_asked
+
+    @property
+    def of_eager_strides(self) -> float | None:
+        """What the call takes with eager's strides over what it takes as it is; None where that is not known
+        or they are no further apart than they spread."""
+        other, own = self.time_eager_strides, self.time
+        if other is None or own is None or not own.median_ms:
+            return None
+        differ = other.surely_less(own) or own.surely_less(other)
+        return other.median_ms / own.median_ms if differ else None
 
     @property
     def looked(self) -> str:

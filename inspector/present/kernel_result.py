@@ -166,6 +166,12 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
         yield from _fact("time", f"{timing_text(result.time)}, {result.time.rounds} rounds{share}{warm}")
     if result.time_float32 is not None:
         yield from _fact("in float32", f"{timing_text(result.time_float32)}, the same call")
+    if result.time_eager_strides is not None:
+        yield from _fact(
+            "as in eager", f"{timing_text(result.time_eager_strides)}, the same call with eager's strides"
+        )
+        for each in result.restrided:
+            yield from _fact("", each.told)
     if result.bytes is not None:
         speed = f", {digits(result.gbps)} GB/s" if result.gbps else ""
         asked = "" if result.bytes_asked is None else f", {size(result.bytes_asked)} of them asked for"

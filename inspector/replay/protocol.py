@@ -17,7 +17,7 @@ from inspector.frozen import dataclass
 from inspector.model.code import Alias, KernelKind
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
-from inspector.model.replay import KernelReplay, OperatorReplay, OutputCheck, Timing
+from inspector.model.replay import KernelReplay, OperatorReplay, OutputCheck, Restrided, Timing
 from inspector.model.run import GRAPH_FILES, forward_of
 from inspector.model.schedule import Layout
 from inspector.model.state import GraphState
@@ -369,6 +369,8 @@ class KernelTimed:
     device_ms: float | None = None
     time_float32: Timing | None = None
     device_kernels: tuple[str, ...] = ()
+    time_eager_strides: Timing | None = None
+    restrided: tuple[Restrided, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

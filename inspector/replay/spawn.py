@@ -290,6 +290,8 @@ def _timed(kernel: KernelReplay, times: protocol.KernelTimed) -> KernelReplay:
         device_ms=times.device_ms,
         time_float32=times.time_float32,
         device_kernels=times.device_kernels,
+        time_eager_strides=times.time_eager_strides,
+        restrided=times.restrided,
     )
     own_ms = timed.own_ms
     return replace(timed, gbps=kernel.bytes / own_ms / 1e6 if kernel.bytes and own_ms else None)

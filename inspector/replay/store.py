@@ -28,6 +28,7 @@ _KERNEL_TIMES = {
     "time": ("ms", "ms_iqr", "ms_rounds"),
     "time_warm": ("warm_ms", "warm_ms_iqr", "warm_ms_rounds"),
     "time_float32": ("float32_ms", "float32_ms_iqr", "float32_ms_rounds"),
+    "time_eager_strides": ("eager_strides_ms", "eager_strides_ms_iqr", "eager_strides_ms_rounds"),
 }
 
 

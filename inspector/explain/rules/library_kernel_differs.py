@@ -1,20 +1,25 @@
 """The same operator is left to a library on both sides, which runs another, slower kernel in compiled code.
 
-Looks at: profiles of both sides, block by block. What a library chooses follows from sizes, strides and
-dtype, and of these Inductor changes strides: its layout optimisation makes convolutions channels-last.
+Looks at: profiles of both sides, block by block; and replays, which time a library's call with eager's
+strides as well (inspector/replay/worker/reference/eager_strides.py). What a library chooses follows from
+sizes, strides and dtype, and of these Inductor changes strides: its layout optimisation makes convolutions
+channels-last.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
+from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import library_kernels, same_operator_other_kernel
 from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
-from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, lost_finding
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launches
+from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence
 from inspector.model.explain import Finding, Trial
+from inspector.model.replay import Restrided
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import duration, plural
 
@@ -26,10 +31,96 @@ _FAST_PATH = (
 )
 
 
+_WITHOUT_LAYOUTS = Trial(config=(("layout_optimization", False),))
+_NO_LAYOUTS = (
+    "try it without Inductor's layout optimisation, which makes convolutions channels-last: "
+    "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
+)
+_Saved = tuple[GraphCase, Launch, float]
+"""A call, and the milliseconds per steady call that eager's strides save, below 0 where they cost."""
+
+
 def find(case: Case) -> Iterable[Finding]:
+    """What a replay says of strides, then blocks that are not explained by that."""
+    calls = [
+        (graph, launch, graph.ms(launch) * (1 - launch.of_eager_strides))
+        for graph, launch in case.launches()
+        if launch.of_eager_strides is not None and graph.runs
+    ]
+    optimised = [item for item in calls if _optimised(*item[:2])]
+    together = sum(saved for _, _, saved in optimised) > 0
+    alone = defaultdict(list)
+    for item in calls:
+        if item[2] > 0 and not (together and item in optimised):
+            alone[_name(item[1])].append(item)
+    if together:
+        yield _by_strides(case, optimised, _NO_LAYOUTS, _WITHOUT_LAYOUTS)
+    for name, items in alone.items():
+        yield _by_strides(
+            case,
+            items,
+            f"call {name} in a torch.library.custom_op (with register_fake, and register_autograd to train): "
+            "it is handed the strides that eager hands it",
+        )
+    yield from _blocks(case, {(graph.name, launch.call.index): saved for graph, launch, saved in calls})
+
+
+def _optimised(graph: GraphCase, launch: Launch) -> bool:
+    """Whether Inductor's layout optimisation made it channels-last."""
+    off = graph.config.get("torch._inductor.config.layout_optimization") == "False"
+    return "convolution" in launch.name and not off and any(map(_innermost, launch.restrided))
+
+
+def _innermost(tensor: Restrided) -> bool:
+    """Whether its channels are innermost as compiled alone."""
+    return len(tensor.size) > 2 and tensor.size[1] > 1 and tensor.compiled[1] == 1 != tensor.eager[1]
+
+
+def _name(launch: Launch) -> str:
+    """`extern_kernels.mm` -> `mm`, `torch.ops.aten.index_put_.default` -> `index_put_`."""
+    parts = launch.name.removeprefix("torch.ops.aten.").split(".")
+    return parts[0] if launch.name.startswith("torch.ops.aten.") else parts[-1]
+
+
+def _by_strides(case: Case, items: list[_Saved], advice: str, trial: Trial | None = None) -> Finding:
+    """Calls that one way out would change together: they claim what all of them would save together."""
+    items = sorted(items, key=lambda item: -item[2])
+    cost = sum(saved for _, _, saved in items)
+    whole = sum(graph.ms(launch) for graph, launch, _ in items)
+    graph, launch, _ = items[0]
+    evidence = []
+    for owner, call, saved in items[:2]:
+        evidence += [source_evidence(case, place) for place in call.sources[:1]]
+        took = owner.ms(call)
+        text = f"{duration(took)}, with eager's strides {duration(took - saved)}: {call.restrided[0].told}"
+        evidence.append(owner.launch_evidence(call, text))
+    where = f" at {launch.sources[0].short}" if launch.sources else ""
+    others = f" and {len(items) - 1} more" if len(items) > 1 else ""
+    share = case.share(cost)
+    return Finding(
+        rule="library_kernel_differs",
+        severity=severity_of(share),
+        title=(
+            f"{_name(launch)}{where}{others}: {duration(whole)} with the strides that compiled code gives, "
+            f"{duration(whole - cost)} with eager's, replayed alone"
+        ),
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=advice,
+        how="replayed",
+        share=share,
+        trial=trial,
+        claims=on_launches(items, "replayed", cost),
+    )
+
+
+def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Finding]:
+    """Blocks that run another library kernel; not those whose loss is mostly `saved` with eager's strides."""
     alike: dict[object, list[tuple[int, Block]]] = defaultdict(list)
     for number, block in case.slower:
-        if same_operator_other_kernel(block):
+        by_strides = sum(max(saved.get(place, 0.0), 0.0) for place in block.launches)
+        if same_operator_other_kernel(block) and by_strides < MOST * case.least_lost_ms(block):
             names = tuple(kernel.name for kernel in _longest(block))
             alike[block.operators, block.phase, names].append((number, block))
     for blocks in alike.values():
@@ -50,13 +141,12 @@ def find(case: Case) -> Iterable[Finding]:
             advice=_FAST_PATH
             if FAST_PATHS.intersection(block.operators)
             else (
-                "try it without Inductor's layout optimisation, which makes convolutions channels-last: "
-                "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
+                _NO_LAYOUTS
                 if convolution
                 else f"compare what {short_kernel(compiled.name)} is given in output_code.py with eager's "
                 "call: strides, sizes, dtype"
             ),
-            trial=Trial(config=(("layout_optimization", False),)) if convolution else None,
+            trial=_WITHOUT_LAYOUTS if convolution else None,
         )
 
 

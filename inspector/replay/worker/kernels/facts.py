@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -27,6 +27,7 @@ from inspector.replay.worker.reference.buffers import (
     link_externs,
     read_leaf,
 )
+from inspector.replay.worker.reference.eager_strides import NodeLayouts, eager_layouts
 from inspector.replay.worker.reference.evaluate import record
 from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.loops import UnknownIr
@@ -74,6 +75,8 @@ class GraphFacts:
     """Triton kernels that draw random numbers by four."""
     libdevice: bool = False
     """Whether the kernels were made for a GPU."""
+    in_eager: Mapping[str, NodeLayouts] = field(default_factory=dict)
+    """By node its tensors' layouts in eager, as far as they are known."""
 
     def noise(self, seed: int, ends: bool = False) -> Noise:
         return Noise(seed, self.libdevice, ends)
@@ -173,9 +176,17 @@ class Context:
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
             self.reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
+        try:
+            in_eager: Mapping[str, NodeLayouts] = eager_layouts(
+                program, self.inputs, module, recording.layouts
+            )
+        except EXPECTED_ERRORS as error:
+            traceback.print_exc()
+            self.reporter.note(f"eager's strides are not known: {describe(error)}")
+            in_eager = {}
         by_four = frozenset(_BY_FOUR.findall(self.request.files.output_code.read_text(errors="replace")))
         parts = (subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls)
-        return GraphFacts(*parts, by_four, self.made_for != "cpu")
+        return GraphFacts(*parts, by_four, self.made_for != "cpu", in_eager)
 
     @cached_property
     def linked_program(self) -> FxProgram:

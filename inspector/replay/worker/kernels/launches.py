@@ -31,6 +31,7 @@ from inspector.replay.worker.kernels.tensors import LaunchTensors
 from inspector.replay.worker.kernels.varied import OtherValues
 from inspector.replay.worker.kernels.whole_operators import time_operators
 from inspector.replay.worker.reference.buffers import flat_memory
+from inspector.replay.worker.reference.eager_strides import Restriding, as_in_eager
 from inspector.replay.worker.reference.operator import draws_numbers, generator_states
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 from inspector.replay.worker.timing.rounds import synchronise
@@ -232,7 +233,7 @@ class KernelPass:
                 self._reporter.note(f"{call.kernel} is not tried on other values: {describe(error)}")
         if self._clock is not None and "c10d" not in call.kernel and not outside:
             wide = in_float32(function, args, kwargs) if launch.operator is not None else None
-            self._time(launch, names, repeatable(function, args, kwargs), wide)
+            self._time(launch, names, repeatable(function, args, kwargs), wide, self._as_in_eager(launch))
         self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
         if self._again and index in self._faulty:
             # What is wrong is not to reach the launches behind it.
@@ -305,8 +306,10 @@ class KernelPass:
         names: Mapping[str, object],
         action: Callable[[], object],
         wide: Callable[[], object] | None = None,
+        restrided: Restriding | None = None,
     ) -> None:
-        """Runs the launch again and again, and puts its outputs back afterwards. `wide`: it in float32."""
+        """Runs the launch again and again, and puts its outputs back afterwards. `wide`: it in float32;
+        `restrided`: it with eager's strides, and what has others as compiled."""
         assert self._clock is not None
         call = launch.call
         outputs = [flat_memory(names[name]) for name in call.outputs if isinstance(names.get(name), Tensor)]
@@ -315,6 +318,8 @@ class KernelPass:
             times = self._clock.measure(call.index, action)
             if wide is not None:
                 times = self._clock.beside_float32(times, action, wide)
+            if restrided is not None:
+                times = self._clock.beside_eager_strides(times, action, *restrided)
             if call.kind in ("extern", "fallback"):
                 times = replace(times, device_kernels=self._clock.device_kernels(action))
         except Exception as error:
@@ -325,6 +330,17 @@ class KernelPass:
         for memory, value in zip(outputs, after, strict=True):
             memory.copy_(value)
         self._reporter.send(times)
+
+    def _as_in_eager(self, launch: Launch) -> Restriding | None:
+        """A library's call with eager's strides; None where it has them, or they are not known."""
+        layouts = self._facts.in_eager.get(self._facts.nodes.get(launch.call.index) or "")
+        if launch.operator is None or layouts is None:
+            return None
+        try:
+            return as_in_eager(*launch.operator, layouts)
+        except RuntimeError:
+            traceback.print_exc()
+            return None
 
     def _stand_in(self, launch: Launch, names: Mapping[str, object]) -> object:
         """What the launch should have given, put in place of a kernel that cannot run; made up where that is

@@ -19,6 +19,7 @@ from inspector.replay.worker.attention import attention
 from inspector.replay.worker.code.fx import Function, FxProgram, Node, aten, tensors_of
 from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.inputs.arguments import Inputs, promote
+from inspector.replay.worker.reference.eager_strides import NodeLayouts, layouts_of
 from inspector.replay.worker.reference.loops import OVERFLOW, overflows
 from inspector.replay.worker.reference.noise import NEAR, Noise, disturbed_call, unit
 from inspector.replay.worker.reference.philox import RANDOM, Repeated
@@ -48,7 +49,8 @@ class Recording:
 
     `dtypes` of its tensor arguments, in order of `tree_leaves`; `results`: dtypes of what it gave (None for
     what is no tensor) and `shapes` likewise; `strides` of a single result; `undefined`: why its value is
-    random or not defined; `flops`: floating-point operations where there is a formula.
+    random or not defined; `flops`: floating-point operations where there is a formula; `layouts` of its
+    arguments and of what it gave.
     """
 
     dtypes: dict[str, list[torch.dtype]] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Recording:
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
+    layouts: dict[str, NodeLayouts] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     """Outputs that are the same whatever uninitialised memory holds."""
 
@@ -145,7 +148,9 @@ def _recorded(
     recording = Recording()
 
     def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
-        recording.dtypes[name] = [tensor.dtype for tensor in tensors_of((args, kwargs))]
+        given = tensors_of((args, kwargs))
+        recording.dtypes[name] = [tensor.dtype for tensor in given]
+        laid_out = layouts_of(given)
         node = program.node(name)
         if node is not None:
             why = _undefined(node, function, args, kwargs)
@@ -160,6 +165,7 @@ def _recorded(
             recording.flops[name] = operations
         recording.results[name] = [getattr(part, "dtype", None) for part in parts]
         recording.shapes[name] = _shapes_of(parts)
+        recording.layouts[name] = NodeLayouts(laid_out, layouts_of(tensors_of(result)))
         if isinstance(result, Tensor):
             recording.strides[name] = result.stride()
         return result

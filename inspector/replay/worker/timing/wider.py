@@ -27,7 +27,7 @@ def in_float32(
 
 def surely_faster(first: Timing, wide: Timing, again: Timing) -> bool:
     """Whether float32 took less than half precision did both before and after it, beyond their spread."""
-    return all(wide.median_ms + wide.iqr_ms < half.median_ms - half.iqr_ms for half in (first, again))
+    return all(wide.surely_less(half) for half in (first, again))
 
 
 def _widened(leaf: object) -> object:
