@@ -431,7 +431,7 @@ class Draws:
         ones."""
         bits = 8 * dtype.itemsize
         defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
-        return 1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1)
+        return int(1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1))
 
 
 def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str] | None = None) -> set[str]:
