@@ -322,6 +322,29 @@ def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     assert {block.graph for block in blocks} == {"g"}
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_launches_that_lead_to_no_call_are_together_what_eager_does(known: bool) -> None:
+    """In the backward of torch's own modules no node has a line."""
+    names = ("linear", "gelu")
+    programs = {"0/0": ProgramGraph("0/0", tuple(ProgramCall(name, name, None) for name in names))}
+    nodes = {0: CallNodes((0,) if known else (), True), 1: CallNodes((), True)}
+    graphs = [GraphOfBlocks("g", "0/0", "backward", nodes)]
+
+    def side(graph: str) -> Attributed:
+        work, _ = work_of(
+            Profile("", tuple(_operator(f"aten::{name}", 20 * at) for at, name in enumerate(names)), ())
+        )
+        places = [Place(graph, (part,), "backward", name) for part, name in enumerate(names)]
+        return Attributed(work, tuple(replace(place, compile_id="0/0") for place in places), 1)
+
+    blocks = join(side("0/0"), side("g"), programs, graphs)
+    sides = sorted(
+        (block.operators, bool(block.eager_ms), bool(block.compiled_ms), block.sure) for block in blocks
+    )
+    alone = [((), False, True, True), (("gelu",), True, False, True), (("linear",), True, True, True)]
+    assert sides == (alone if known else [(names, True, True, False)])
+
+
 def test_the_programs_thread_is_the_one_with_its_calls() -> None:
     """DDP's hooks in autograd's thread copy more often than the forward pass calls anything."""
     copies = tuple(HostEvent("operator", "aten::copy_", 2, 10.0 * i, 5.0) for i in range(9))
