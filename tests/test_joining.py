@@ -322,6 +322,26 @@ def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     assert {block.graph for block in blocks} == {"g"}
 
 
+def test_calls_of_a_program_are_those_that_run_an_operator() -> None:
+    """Names of sub-graphs and modes are none, and one of the user's has its own name."""
+    text = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4]"):
+        l_x_ = L_x_
+        score_mod_0 = self.score_mod_0
+        _set_grad_enabled = torch._C._set_grad_enabled(False);  _set_grad_enabled = None
+        y = torch.ops.higher_order.flex_attention(l_x_, score_mod_0);  l_x_ = score_mod_0 = None
+        z: "f32[4]" = torch.ops.mine.shrink.default(y);  y = None
+        return (z,)
+"""
+    calls = program_graph("0/0", parse_fx_graph(text, "g")).calls
+    assert [call.operator for call in calls] == ["flex_attention", "shrink"]
+    profile = Profile("", (_operator("FlexAttentionAutogradOp", 0), _operator("mine::shrink", 10)), ())
+    assert _parts(profile, ProgramGraph("0/0", calls)) == {
+        "FlexAttentionAutogradOp": (0,), "mine::shrink": (1,),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_launches_that_lead_to_no_call_are_together_what_eager_does(known: bool) -> None:
     """In the backward of torch's own modules no node has a line."""
