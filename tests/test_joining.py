@@ -15,6 +15,7 @@ from inspector.analysis.profile_work import length_ms, shared_ms, work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
+from inspector.explain.block_words import SAME_KERNEL, change
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
@@ -363,6 +364,9 @@ def test_launches_that_lead_to_no_call_are_together_what_eager_does(known: bool)
     )
     alone = [((), False, True, True), (("gelu",), True, False, True), (("linear",), True, True, True)]
     assert sides == (alone if known else [(names, True, True, False)])
+    # Eager's gelu may be what the launch does of which nothing is known.
+    told = {change(block) for block in blocks}
+    assert told == ({"found only in eager", "found only compiled", SAME_KERNEL} if known else {SAME_KERNEL})
 
 
 def test_the_programs_thread_is_the_one_with_its_calls() -> None:
