@@ -28,7 +28,6 @@ from inspector.model.explain import Explanation, Ledger
 from inspector.model.fusion import FusionReport
 from inspector.model.problem import Problem
 from inspector.model.run import RunFacts
-from inspector.model.source import function_name
 from inspector.model.two_sides import ProgramGraph
 from inspector.readers.cache_keys import cache_keys
 from inspector.readers.program_graphs import dynamo_graphs
@@ -238,8 +237,7 @@ def _recompiles(facts: RunFacts) -> dict[tuple[str, ...], list[str]]:
     for event in facts.recompiles:
         place = event.location.short if event.location else "unknown place"
         reason = guard_text(event.headline)
-        told = f"{function_name(event.function)} at {place}: {reason}"
-        events.setdefault((event.function, reason), []).append(told)
+        events.setdefault((event.function, reason), []).append(f"{event.name} at {place}: {reason}")
     return events
 
 

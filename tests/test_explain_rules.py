@@ -44,6 +44,7 @@ from inspector.model.replay import Timing
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Difference, KernelTime
+from inspector.present.run import event_spans
 from inspector.readers.run import Run
 from inspector.readers.torch_log import parse_torch_log
 from inspector.replay.worker.timing import wider
@@ -166,6 +167,17 @@ def compiled_again(*items: tuple[str, int, str]) -> Finding:
     case = bare()
     (finding,) = recompiles.find(replace(case, facts=replace(case.facts, recompiles=events)))
     return finding
+
+
+def test_what_dynamo_puts_around_a_librarys_module_has_no_name_of_torchs() -> None:
+    around = SourceLocation("/x/site-packages/torch/_dynamo/external_utils.py", 67, "inner")
+    users = SourceLocation("/home/user/train.py", 5)
+    again = Recompile("inner", around, ("0/0: tensor 'x' size mismatch",), "0/1", 1, None, (users, around))
+    assert [span.text for span in event_spans(again)][1::2] == ["train.py:5", "(a library's module)"]
+    case = replace(bare(), facts=replace(bare().facts, recompiles=(again,)))
+    for callables, name in ((("Sequential",), "Sequential"), (("A", "B"), "a library's module")):
+        (finding,) = recompiles.find(replace(case, times=replace(case.times, callables=callables)))
+        assert finding.title.startswith(f"{name} is compiled again")
 
 
 def test_the_function_that_is_compiled_most_often_is_named_with_its_most_frequent_guard() -> None:

@@ -15,6 +15,7 @@ from inspector.analysis.profile_work import length_ms, shared_ms, work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
+from inspector.explain.block_words import SAME_KERNEL, change
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
@@ -320,6 +321,52 @@ def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     times = {block.lines[0].line: (block.eager_ms, block.compiled_ms) for block in blocks}
     assert times == {1: (0.011, 0.010), 2: (0.021, 0.020)}
     assert {block.graph for block in blocks} == {"g"}
+
+
+def test_calls_of_a_program_are_those_that_run_an_operator() -> None:
+    """Names of sub-graphs and modes are none, and one of the user's has its own name."""
+    text = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4]"):
+        l_x_ = L_x_
+        score_mod_0 = self.score_mod_0
+        _set_grad_enabled = torch._C._set_grad_enabled(False);  _set_grad_enabled = None
+        y = torch.ops.higher_order.flex_attention(l_x_, score_mod_0);  l_x_ = score_mod_0 = None
+        z: "f32[4]" = torch.ops.mine.shrink.default(y);  y = None
+        return (z,)
+"""
+    calls = program_graph("0/0", parse_fx_graph(text, "g")).calls
+    assert [call.operator for call in calls] == ["flex_attention", "shrink"]
+    profile = Profile("", (_operator("FlexAttentionAutogradOp", 0), _operator("mine::shrink", 10)), ())
+    assert _parts(profile, ProgramGraph("0/0", calls)) == {
+        "FlexAttentionAutogradOp": (0,), "mine::shrink": (1,),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_launches_that_lead_to_no_call_are_together_what_eager_does(known: bool) -> None:
+    """In the backward of torch's own modules no node has a line."""
+    names = ("linear", "gelu")
+    programs = {"0/0": ProgramGraph("0/0", tuple(ProgramCall(name, name, None) for name in names))}
+    nodes = {0: CallNodes((0,) if known else (), True), 1: CallNodes((), True)}
+    graphs = [GraphOfBlocks("g", "0/0", "backward", nodes)]
+
+    def side(graph: str) -> Attributed:
+        work, _ = work_of(
+            Profile("", tuple(_operator(f"aten::{name}", 20 * at) for at, name in enumerate(names)), ())
+        )
+        places = [Place(graph, (part,), "backward", name) for part, name in enumerate(names)]
+        return Attributed(work, tuple(replace(place, compile_id="0/0") for place in places), 1)
+
+    blocks = join(side("0/0"), side("g"), programs, graphs)
+    sides = sorted(
+        (block.operators, bool(block.eager_ms), bool(block.compiled_ms), block.sure) for block in blocks
+    )
+    alone = [((), False, True, True), (("gelu",), True, False, True), (("linear",), True, True, True)]
+    assert sides == (alone if known else [(names, True, True, False)])
+    # Eager's gelu may be what the launch does of which nothing is known.
+    told = {change(block) for block in blocks}
+    assert told == ({"found only in eager", "found only compiled", SAME_KERNEL} if known else {SAME_KERNEL})
 
 
 def test_the_programs_thread_is_the_one_with_its_calls() -> None:

@@ -57,6 +57,10 @@ def join(
             keys: list[Key] = [("call", "", graph.compile_id, graph.phase, number) for number in nodes.calls]
             groups.join([("launch", graph.ident, graph.compile_id, graph.phase, launch), *keys])
     unsure: set[Key] = set()
+    for graph in graphs:
+        if eager is not None and (whole := _whole(graph, eager)):
+            groups.join(whole)
+            unsure.update(whole)
     sides: tuple[tuple[Side, Attributed | None], ...] = (("eager", eager), ("compiled", compiled))
     for name, side in sides:
         for place in side.places if side is not None else ():
@@ -79,6 +83,17 @@ def join(
         for content in contents.values()
     ]
     return tuple(sorted(_repeated(made), key=_order))
+
+
+def _whole(graph: GraphOfBlocks, eager: Attributed) -> list[Key]:
+    """All launches of a graph with what eager does in its place, where nothing leads from any of them to a
+    call, as in the backward of a library's module, whose nodes have no line of the program's."""
+    if any(nodes.calls for nodes in graph.nodes.values()):
+        return []
+    region = (graph.compile_id, graph.phase)
+    calls = {key for place in eager.places for key in _keys("eager", place) if (key[2], key[3]) == region}
+    launches: list[Key] = [("launch", graph.ident, *region, launch) for launch in graph.nodes]
+    return [*launches, *sorted(calls)] if launches and calls else []
 
 
 def _keys(side: Side, place: Place) -> list[Key]:

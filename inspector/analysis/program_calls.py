@@ -10,6 +10,8 @@ from inspector.model.fx import FxGraph, FxNode
 from inspector.model.links import Linkage
 from inspector.model.two_sides import ProgramCall, ProgramGraph
 
+from .dataflow import operator
+
 # l_self_modules_blocks_modules_0_modules_dw_parameters_weight_ -> blocks_modules_0_modules_dw
 _PARAMETER = re.compile(r"^l_\w*?_modules_(?P<path>\w+?)_(?:parameters|buffers)_\w+$", re.I)
 # add = x + y;  x = y = None
@@ -36,8 +38,10 @@ _SYNONYMS = {
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "invert",
     "interpolate": "upsample", "grid_sample": "grid_sampler", "square": "pow", "matrix_power": "matmul",
     "col2im": "fold", "im2col": "unfold",
-    "lstm_cell": "lstm", "absolute": "abs", "eq": "eq",
+    "lstm_cell": "lstm", "absolute": "abs", "eq": "eq", "FlexAttentionAutogradOp": "flex_attention",
 }  # fmt: skip
+_MODES = frozenset({"torch._C._set_grad_enabled"})
+_OVERLOAD = re.compile(r"torch\.ops\.\w+\.\w+\.\w+$")
 
 
 def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
@@ -48,6 +52,9 @@ def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
     unpacked: dict[str, list[str]] = {}
     calls = []
     for node in fx.operations:
+        # A sub-graph's name, and what sets a mode, run no operator.
+        if node.kind == "attribute" or node.target in _MODES:
+            continue
         if node.kind == "getitem" and node.inputs and node.inputs[0] in tuples:
             unpacked.setdefault(tuples[node.inputs[0]], []).append(node.name)
             continue
@@ -101,9 +108,11 @@ def _names(node: FxNode) -> Iterable[str]:
 
 
 def _function(node: FxNode) -> str:
-    """``torch._C._nn.gelu`` -> ``gelu``; an expression's sign by its name."""
+    """``torch._C._nn.gelu`` -> ``gelu``, ``torch.ops.my.f.default`` -> ``f``; an expression by its sign."""
     if node.kind == "getitem":
         return "getitem"
+    if _OVERLOAD.match(node.target):
+        return operator(node.target)
     if node.target:
         return node.target.rpartition(".")[2]
     if _SETITEM.search(node.text):

@@ -75,7 +75,8 @@ def change(block: Block) -> str:
     """What became of the block's work, in words; empty where the kernels say nothing more."""
     eager, compiled = block.eager_kernels, block.compiled_kernels
     if not eager or not compiled:
-        return "" if not (eager or compiled) else "only in eager" if eager else "only compiled"
+        # Of one thing both sides may have names that nothing joins.
+        return "" if not (eager or compiled) else f"found only {'in eager' if eager else 'compiled'}"
     before, after = (max(round(sum(k.calls for k in kernels)), 1) for kernels in (eager, compiled))
     library, before_library = library_kernels(compiled), library_kernels(eager)
     if library and before_library and same_kernel(before_library, library):

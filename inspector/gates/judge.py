@@ -24,7 +24,7 @@ from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.logs import GraphBreak
 from inspector.model.replay import OutputCheck, ReplayResult
 from inspector.model.run import GraphArtifacts
-from inspector.model.source import SourceLocation, function_name, users_place
+from inspector.model.source import SourceLocation, users_place
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.text import headline, joined
@@ -205,7 +205,11 @@ def _events(evidence: Evidence, name: str, most: int, package: str | None = None
     else:
         ranks: dict[int | None, list[_Event]] = {}
         for again in evidence.summary.facts.recompiles:
-            event = (again.location, f"{function_name(again.function)} was compiled again", again.headline)
+            event = (
+                again.location,
+                f"{again.name} was compiled again",
+                again.headline,
+            )
             ranks.setdefault(again.rank, []).append(event)
         # Ranks run the same program.
         items = max(ranks.values(), key=len, default=[])

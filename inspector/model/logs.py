@@ -12,7 +12,7 @@ from inspector.frozen import dataclass
 
 from .decision import Decision
 from .problem import Problem
-from .source import SourceLocation, own_name, users_place
+from .source import SourceLocation, function_name, own_name, users_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,11 @@ class Recompile:
     line: int
     rank: int | None = None
     frames: tuple[SourceLocation, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called: `forward`, `rest of forward`, `a library's module`."""
+        return function_name(self.function, self.location)
 
     @property
     def headline(self) -> str:

@@ -37,6 +37,8 @@ _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib(?:64)?[/\\]pytho
 # RUN/cache/inductor/qo/cqoymhfknkxfs366hzvosdtlaf3dbtxpuvzqq7am76h46i4ltiwf.py (codecache.py: code_hash)
 _GENERATED = re.compile(r"[/\\][a-z2-7]{2}[/\\]c[a-z2-7]{51}\.py$")
 
+# torch/_dynamo/external_utils.py:67 in inner, of wrap_inline: around what lies in files that Dynamo skips
+_AROUND = re.compile(r"[/\\]torch[/\\]_dynamo[/\\]external_utils\.py$")
 # torch_dynamo_resume_in_forward_at_23: what follows a break (torch/_dynamo/resume_execution.py)
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
@@ -48,8 +50,15 @@ def own_name(function: str) -> str:
     return function
 
 
-def function_name(function: str) -> str:
+def is_around(location: SourceLocation | None) -> bool:
+    """Whether a function is Dynamo's own, around a module or a function of a library's that was compiled."""
+    return location is not None and bool(_AROUND.search(location.path))
+
+
+def function_name(function: str, location: SourceLocation | None = None) -> str:
     """`forward`, or `rest of forward` for what Dynamo compiled behind a break."""
+    if is_around(location):
+        return "a library's module"
     name = own_name(function)
     return name if name == function else f"rest of {name}"
 

@@ -9,7 +9,6 @@ from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import PROVENANCE_FILE, RunFacts
-from inspector.model.source import function_name
 from inspector.model.two_sides import GraphWork
 from inspector.text import sentence
 from inspector.units import plural
@@ -73,7 +72,10 @@ def event_detail(event: Event) -> list[Line]:
             *plain(frames, "dim"),
         ]
     reasons = (text for reason in event.reasons for text in reason.split("\n"))
-    return [toned(f"recompile of {function_name(event.function)} at {where}", "warn"), *plain(reasons)]
+    return [
+        toned(f"recompile of {event.name} at {where}", "warn"),
+        *plain(reasons),
+    ]
 
 
 def run_detail(facts: RunFacts | None) -> list[Line]:

@@ -10,7 +10,7 @@ from inspector.analysis.guard_words import guard_text
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary
 from inspector.frozen import dataclass
 from inspector.model.logs import GraphBreak, Recompile
-from inspector.model.source import function_name, users_place
+from inspector.model.source import is_around, users_place
 from inspector.units import count, from_to, plural
 
 from .replay import OP_BY_OP, gap_text, graph_mark, times_text, worst_launch_text
@@ -245,8 +245,7 @@ def event_spans(event: Event, count: int = 1) -> tuple[Span, ...]:
         extra = f"in {theirs}, {extra}" if theirs else extra
     else:
         what = "recompile"
-        again = function_name(event.function)
-        extra = f"{again} in {theirs}" if theirs else again
+        extra = f"{event.name} in {theirs}" if theirs and not is_around(event.location) else event.name
     rank = f"rank {event.rank}" if event.rank is not None else ""
     extra = ", ".join(filter(None, (extra, f"{count} times" if count > 1 else "", rank)))
     return (

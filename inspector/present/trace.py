@@ -53,7 +53,7 @@ def function_text(item: Compilation, *, whole: bool = True) -> str:
     if item.function is None:
         return "?"
     function = item.function.function or "?"
-    text = function_name(function)
+    text = function_name(function, item.function)
     users = users_place(item.function, item.stack)
     if users is None or users == item.function:
         return f"{text} {item.function.short}"

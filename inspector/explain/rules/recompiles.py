@@ -15,7 +15,14 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
-from inspector.model.source import SourceLocation, is_library, own_name, users_place
+from inspector.model.source import (
+    SourceLocation,
+    function_name,
+    is_around,
+    is_library,
+    own_name,
+    users_place,
+)
 from inspector.units import duration, plural
 
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
@@ -114,7 +121,7 @@ def find(case: Case) -> Iterable[Finding]:
         calls = ((program, call.line) for program in case.programs for call in program.compile_calls)
         evidence[:0] = [Evidence(program.path, line, program.line(line)) for program, line in calls][:1]
     most, *rest = _by_function(again) or [[]]
-    function = own_name(most[0].function if most else limits[0].frame or "a function")
+    function = _name(case, most[0]) if most else own_name(limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     kinds = Counter(guard_kind(item.reason) for item in most)
     kind, of_kind = kinds.most_common(1)[0] if kinds else ("", 0)
@@ -149,6 +156,14 @@ class _Again(NamedTuple):
     function: str
     location: SourceLocation | None
     reason: str
+
+
+def _name(case: Case, again: _Again) -> str:
+    """The function's; of what Dynamo put around a library's module the module's, where there is one only."""
+    if is_around(again.location):
+        only = case.times.callables if len(case.times.callables) == 1 else ()
+        return only[0] if only else function_name(again.function, again.location)
+    return own_name(again.function)
 
 
 def _again(case: Case) -> list[_Again]:
