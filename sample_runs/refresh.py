@@ -29,6 +29,10 @@ GPU_STORIES = (
 )  # fmt: skip
 OTHER_WAYS = {"transformer_gpu": {"run_reduce_overhead": ("--mode", "reduce-overhead")}}
 """Story -> archive beside `run` -> the options of its capture."""
+AFTER = (
+    "kv_by_position", "warp", "diffusion_noise", "relative_bias", "decoder_upsample", "bicubic_of_mish",
+)  # fmt: skip
+"""Stories whose program takes the cause away where it is told `after`: `run_after` beside `run`."""
 
 
 def pack(run: Path, target: Path) -> None:
@@ -36,14 +40,15 @@ def pack(run: Path, target: Path) -> None:
     Packer(Run.open(run)).write(target, run.name)
 
 
-def refresh(name: str, target: Path, way: tuple[str, ...] = ()) -> None:
+def refresh(name: str, target: Path, way: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> None:
     inspector = [sys.executable, "-m", "inspector.cli"]
     story = name in (*STORIES, *GPU_STORIES)
     with TemporaryDirectory() as folder:
         run = Path(folder).resolve() / name
         program = target.parent / f"{name}.py"
         options = [*(["--baseline"] if story else []), *way]
-        command = [*inspector, "capture", *options, "-o", str(run), "--", sys.executable, str(program)]
+        what = [sys.executable, str(program), *words]
+        command = [*inspector, "capture", *options, "-o", str(run), "--", *what]
         subprocess.run(command, check=True)
         if story and list(run.glob("torch_compile_debug/*/torchinductor/model__*")):
             subprocess.run([*inspector, "replay", str(run), "--rounds", "10"], check=True)
@@ -61,6 +66,8 @@ def main() -> None:
         folder = HERE / "stories" / name if name in (*STORIES, *GPU_STORIES) else HERE / name
         for archive, way in {"run": (), **OTHER_WAYS.get(name, {})}.items():
             refresh(name, folder / f"{archive}.tar.xz", way)
+        if name in AFTER:
+            refresh(name, folder / "run_after.tar.xz", words=("after",))
 
 
 if __name__ == "__main__":

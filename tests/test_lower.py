@@ -22,16 +22,13 @@ from inspector.analysis.index_steps import index_steps
 from inspector.analysis.kernel_lines import _Matching, lines_of
 from inspector.analysis.kernel_statements import triton_statements
 from inspector.analysis.linkage import link_graph
-from inspector.analysis.lowering import LoweredKernel, Origin, _places, lowered_kernel
+from inspector.analysis.lowering import LoweredKernel, Origin, lowered_kernel
 from inspector.analysis.stage_facts import StageFacts, facts_of
 from inspector.cli import cli
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.lowered import lowered_kernels
-from inspector.model.fx import FxGraph, FxKind, FxNode
-from inspector.model.links import Linkage
+from inspector.model.fx import FxNode
 from inspector.model.lowering import STAGES, Frame, Stage
-from inspector.model.run import GraphArtifacts
-from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
 from inspector.readers.stages.amdgcn import parse_amdgcn, parse_counts
 from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
@@ -776,26 +773,6 @@ def test_a_line_of_a_cpp_kernel_is_of_one_node_though_its_names_are_used_again()
             assert names and len(names) == 1
             seen.setdefault(text.strip(), set()).update(names)
     assert seen == expected
-
-
-def test_what_a_pass_made_is_of_the_line_that_it_was_made_for() -> None:
-    """torch/_inductor/fx_passes/joint_graph.py: mul_softmax_pattern, and reinplace.py's scatters."""
-
-    def node(name: str, line: int | None, *inputs: str, kind: FxKind = "call") -> FxNode:
-        source = SourceLocation("m.py", line) if line is not None else None
-        return FxNode(name, kind, "", inputs, inputs, (), None, None, source, 1, name)
-
-    nodes = (
-        node("x", None, kind="placeholder"), node("total", 3, "x"), node("scaled", None, "total"),
-        node("most", None, "scaled"), node("less", None, "scaled", "most"), node("exp", 5, "less"),
-        node("split", None, "x"), node("one", 6, "split"), node("other", 7, "split"),
-        node("unused", None, "x"),
-    )  # fmt: skip
-    artifacts = GraphArtifacts("g", "g", "inference", fx_after=FxGraph("", nodes, (), ""))
-    linkage = Linkage((), (("less", ("softmax",)), ("exp", ("softmax",)), ("split", ("chunk",))))
-    lines = {name: place.line for name, place in _places(artifacts, linkage).items()}
-    # Of what two lines use, and nothing, nobody knows; an input is of no line.
-    assert lines == {"total": 3, "scaled": 5, "most": 5, "less": 5, "exp": 5, "one": 6, "other": 7}
 
 
 POWER = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sharing import unpacked
 
-from inspector.model.fx import DTYPES, FxGraph, FxNode, TensorMeta
+from inspector.model.fx import DTYPES, FxGraph, FxKind, FxNode, TensorMeta
 from inspector.model.source import SourceLocation
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.fx_replaced import with_lines
@@ -394,8 +394,29 @@ AFTER = """class GraphModule(torch.nn.Module):
 def test_what_a_pass_put_in_has_the_line_of_what_it_replaced() -> None:
     """Of a product and a sum that became one operator the product's; what replaced nothing stays without."""
     before, after = parse_fx_graph(BEFORE, "before.py"), parse_fx_graph(AFTER, "after.py")
-    made = with_lines(after, before)
+    made = with_lines(after, before, {})
     assert made is not None
     lines = {node.name: node.source.line if node.source else None for node in made.operations}
     assert lines == {"mul": 19, "addmm_default": 19, "full_default": None, "neg": 21}
-    assert with_lines(before, before) is before and with_lines(after, None) is after
+    assert with_lines(before, before, {}) is before and with_lines(None, before, {}) is None
+
+
+def test_what_a_pass_made_is_of_the_line_that_it_was_made_for() -> None:
+    """torch/_inductor/fx_passes/joint_graph.py: mul_softmax_pattern, and reinplace.py's scatters."""
+
+    def node(name: str, line: int | None, *inputs: str, kind: FxKind = "call") -> FxNode:
+        source = SourceLocation("m.py", line) if line is not None else None
+        return FxNode(name, kind, "", inputs, inputs, (), None, None, source, 1, name)
+
+    nodes = (
+        node("x", None, kind="placeholder"), node("total", 3, "x"), node("scaled", None, "total"),
+        node("most", None, "scaled"), node("less", None, "scaled", "most"), node("exp", 5, "less"),
+        node("split", None, "x"), node("one", 6, "split"), node("other", 7, "split"),
+        node("unused", None, "x"),
+    )  # fmt: skip
+    earlier = {"less": ("softmax",), "exp": ("softmax",), "split": ("chunk",)}
+    made = with_lines(FxGraph("", nodes, (), ""), None, earlier)
+    assert made is not None
+    lines = {node.name: node.source.line for node in made.nodes if node.source is not None}
+    # Of what two lines use, and nothing, nobody knows; an input is of no line.
+    assert lines == {"total": 3, "scaled": 5, "most": 5, "less": 5, "exp": 5, "one": 6, "other": 7}

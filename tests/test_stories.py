@@ -172,3 +172,14 @@ def test_what_compiling_took_is_from_the_calls_or_else_from_the_trace(tmp_path: 
     case = gather(Run.open(run))
     assert case.compile_source == "trace" and case.in_trace is not None
     assert case.compile_s == case.in_trace.total_ns / 1e9
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in STORIES.glob("*/run_after.tar.xz")))
+def test_what_was_cured_is_said_no_more(name: str) -> None:
+    """Nor is anything else but a note and the busy machine: the program compiled, and ran."""
+    before = next(finding.rule for finding in told(name).findings if finding.rule != "machine_busy")
+    after = told(name, "run_after")
+    assert after.ledger.compiled_ms is not None
+    rules = {finding.rule: finding.severity for finding in after.findings}
+    assert before not in rules
+    assert {rule for rule, severity in rules.items() if severity != "low"} <= {"machine_busy"}

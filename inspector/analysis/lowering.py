@@ -9,6 +9,7 @@ from dataclasses import field
 from inspector.frozen import dataclass
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.code import Kernel
+from inspector.model.fx import FxGraph
 from inspector.model.links import Linkage
 from inspector.model.lowering import LoweredFolder, Place, Stage, Throughput, Unvectorised
 from inspector.model.ncu import NcuKernel
@@ -281,12 +282,18 @@ def lowered_kernel(
         folder,
         folders[1:],
         stages,
-        lambda: (lines_of(kernel, artifacts, linkage(), call), _places(artifacts, linkage())),
+        lambda: (lines_of(kernel, artifacts, linkage(), call), _places(artifacts.fx_after)),
         recorded,
         run_triton,
         fits,
         tuple(problems),
     )
+
+
+def _places(graph: FxGraph | None) -> dict[str, SourceLocation]:
+    """Node -> its line of the model, whatever function it is in."""
+    nodes = graph.nodes if graph is not None else ()
+    return {n.name: SourceLocation(n.source.path, n.source.line) for n in nodes if n.source is not None}
 
 
 def _taken(own: list[Touched]) -> tuple[int, int]:
@@ -308,32 +315,3 @@ def _fits(kernel: Kernel, folder: LoweredFolder) -> bool:
     lines = kernel.source.split("\n")
     row = folder.source.line - _BELOW - 1 if folder.source is not None else -1
     return 0 <= row < len(lines) and lines[row].startswith(f"def {kernel.function}(")
-
-
-def _places(artifacts: GraphArtifacts, linkage: Linkage) -> dict[str, SourceLocation]:
-    """Where each post-grad FX node comes from in the model. A pass (a softmax with its scale, scatters of
-    views: torch/_inductor/fx_passes) makes nodes without a place: such a node is of the call of the model
-    that torch says it is of, else of the one line that all its users are of."""
-    before = {node.name: node.source for node in artifacts.fx_before.nodes} if artifacts.fx_before else {}
-    earlier = dict(linkage.pre_fx)
-    nodes = artifacts.fx_after.nodes if artifacts.fx_after else ()
-    places: dict[str, SourceLocation] = {}
-    of_calls: dict[str, set[SourceLocation]] = {}
-    for node in nodes:
-        known = (before.get(name) for name in (node.name, *earlier.get(node.name, ())))
-        place = node.source or next(filter(None, known), None)
-        if place is not None:
-            places[node.name] = SourceLocation(place.path, place.line)
-            for name in earlier.get(node.name, ()):
-                of_calls.setdefault(name, set()).add(places[node.name])
-    users: dict[str, set[SourceLocation | None]] = {}
-    for node in reversed(nodes):
-        calls = (of_calls.get(name, set()) for name in earlier.get(node.name, ()))
-        told = (set[SourceLocation]().union(*calls), users.get(node.name, set()))
-        for found in told if node.kind == "call" and node.name not in places else ():
-            if len(found) == 1 and (place := next(iter(found))) is not None:
-                places[node.name] = place
-                break
-        for name in node.inputs:
-            users.setdefault(name, set()).add(places.get(node.name))
-    return places

@@ -202,8 +202,10 @@ class CompiledGraph:
                 if text is not None and not text.strip():
                     read[row.part] = read[row.part][0], ()
         problems = (*self._listing[1], *(problem for _, more in read.values() for problem in more))
-        if "fx_after" in parts:
-            parts["fx_after"] = with_lines(parts["fx_after"], parts.get("fx_before"))
+        if "fx_after" in parts and "fx_before" in parts:
+            provenance = parts.get("provenance")
+            earlier = provenance.post_to_pre if provenance is not None else {}
+            parts["fx_after"] = with_lines(parts["fx_after"], parts.get("fx_before"), earlier)
         return GraphArtifacts(self.ident, self.name, self.phase, files=self.files, problems=problems, **parts)
 
     def _part(self, row: GraphFile[Any]) -> Read[Any]:

@@ -19,8 +19,10 @@ twin = step
 
 
 if __name__ == "__main__":
+    import sys
+
     args = inputs()
-    run = torch.compile(step)
+    run = torch.compile(step, options=TWIN_CONFIG if "after" in sys.argv else None)
     with torch.no_grad():
         for _ in range(25):
             result = run(*args)
