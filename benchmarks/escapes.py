@@ -1,6 +1,6 @@
 """Attacks every command and screen with text that commands a terminal, hides, or is markup, in every field of a run.
 
-    python benchmarks/escapes.py [-k TEXT]      rows whose name has TEXT
+    python benchmarks/escapes.py [-k TEXT] [--without TEXT]      rows whose name has TEXT, or not that
 
 For each attack two captured runs, of a CPU and of a GPU, are spoiled in every text of every artifact, their folders'
 names included, and looked at. A cell is "reached/raw": how often the attack's mark came out, and how often something of it came out as it was:
@@ -359,7 +359,9 @@ async def screens(spoiled: Spoiled) -> tuple[Cell, set[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("-k", dest="wanted", default="")
-    wanted = parser.parse_args().wanted
+    parser.add_argument("--without", default="nothing")
+    given = parser.parse_args()
+    wanted = given.wanted
     from sharing import unpacked
 
     table: dict[str, dict[str, Cell]] = {}
@@ -378,11 +380,13 @@ def main() -> int:
                 cells = dict(commands(spoiled, wanted))
                 if not wanted or wanted in ("mcp", "notebook", "doctor"):
                     cells |= dict(tools(spoiled))
-                if not wanted or wanted == "screens":
+                if wanted == "screens" or (not wanted and given.without != "screens"):
                     cells["screens"], seen = asyncio.run(screens(spoiled))
                     visited |= seen
             for name, cell in cells.items():
                 table.setdefault(name, {})[attack] = cell
+            # What a long round has found is not lost with it.
+            print(attack, *(f"{name}: {cell}" for name, cell in cells.items()), sep="; ", file=sys.stderr)
             remove_unpacked()
             # Screens tell the collector to leave alone what is alive, which ends with them.
             gc.unfreeze()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -357,6 +358,27 @@ def test_a_question_reads_the_index_alone(sql: str, tmp_path: Path) -> None:
     with pytest.raises(InspectorError) as refused:
         ask(index, sql.format(file=tmp_path / "secret"))
     assert "\n" not in str(refused.value) and not (tmp_path / "secret2").exists()
+
+
+@pytest.mark.parametrize("name", ["a=b", "a*", "a?c", "a[bc]c", "{abc,x}", "a[*]c"])
+def test_an_index_is_its_folder_whatever_that_is_called(name: str, tmp_path: Path) -> None:
+    """Neither a column more, nor the rows of an index beside it."""
+    planted(tmp_path / "abc", runs=[{"path": "/other"}])
+    index = planted(tmp_path / name, runs=[{"path": "/a"}])
+    assert rows(index, "select path from runs") == [("/a",)]
+
+
+def test_a_disk_without_room_keeps_no_half_of_a_part(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_table: object, path: Path, **_named: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(building.arrow().parquet, "write_table", full)
+    with pytest.raises(InspectorError, match="No space left"):
+        build((str(folder),), tmp_path / "index", 1, None, lambda _text: None)
+    assert [path.name for path in (tmp_path / "index").iterdir()] == ["lock"]
 
 
 def test_questions_on_the_command_line(tmp_path: Path) -> None:

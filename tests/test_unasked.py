@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from canaries import plant, silence, sung
+from textual.pilot import Pilot
 from tui_support import press, settle, text
 from waiting import PATIENCE_S
 
 from inspector.cli import cli
+from inspector.cli.fleet import catalogue_at
 from inspector.process import Child, own_command
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
@@ -28,6 +30,9 @@ from inspector.tui.app import InspectorApp
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
+from inspector.tui.screens.first import FirstScreen
+from inspector.tui.screens.index import IndexScreen
+from inspector.tui.widgets.table_view import TableView
 
 REFUSED = {
     "replay": [["replay", "RUN"], ["replay", "RUN", "--kernel", "0"]],
@@ -181,23 +186,49 @@ def targets(session: ReplaySession) -> list[to.Target]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("run", RUNS)
-async def test_screens_start_nothing_before_the_question(
-    made: Path, run: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every key that runs something, on every screen, with no to what is asked; whatever is started is heard of."""
+def _nothing_starts(made: Path, path: Path, patch: pytest.MonkeyPatch) -> list[str]:
+    """In the run's own folder, with its editor: what is started is refused and listed."""
     started: list[str] = []
-    asked: list[str] = []
 
     def start(command: list[str], **_named: Any) -> Any:
         started.append(str(command))
         raise OSError("nothing is started here")
 
-    monkeypatch.setattr(Child, "popen", staticmethod(start))
-    monkeypatch.setenv("XDG_STATE_HOME", str(made / "state"))
-    monkeypatch.setenv("EDITOR", str(made / "keyed" / "run" / "bin" / "editor"))
+    patch.setattr(Child, "popen", staticmethod(start))
+    patch.setenv("XDG_STATE_HOME", str(made / "state"))
+    patch.setenv("EDITOR", str(made / "keyed" / "run" / "bin" / "editor"))
+    patch.chdir(path if path.is_dir() else path.parent)
+    return started
+
+
+async def _all_keys(pilot: Pilot[Any]) -> list[str]:
+    """Every key on the screen on top, with no to every question; the questions, each behind its key."""
+    app, asked = pilot.app, []
+    here = app.screen
+    for key in KEYS:
+        await press(pilot, key)
+        while isinstance(app.screen, ConfirmScreen):
+            asked.append(f"{key}: {text(app)}")
+            await press(pilot, "n")
+        if isinstance(app.screen, CaptureFormScreen):
+            await press(pilot, "enter")
+            asked.append(f"form: {text(app)}")
+            assert isinstance(app.screen, ConfirmScreen)
+            await press(pilot, "n", "escape")
+        while app.screen is not here and len(app.screen_stack) > 1:
+            app.pop_screen()
+            await settle(pilot)
+    return asked
+
+
+@pytest.mark.parametrize("run", RUNS)
+async def test_screens_start_nothing_before_the_question(
+    made: Path, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every key that runs something, on every screen, with no to what is asked; whatever is started is heard of."""
     path = made / RUNS[run]
-    monkeypatch.chdir(path if path.is_dir() else path.parent)
+    started = _nothing_starts(made, path, monkeypatch)
+    asked: list[str] = []
     app = InspectorApp(str(path))
     async with app.run_test(size=(140, 45)) as pilot:
         await settle(pilot)
@@ -205,20 +236,7 @@ async def test_screens_start_nothing_before_the_question(
         for target in targets(session):
             app.post_message(to.Open(target))
             await settle(pilot)
-            here = app.screen
-            for key in KEYS:
-                await press(pilot, key)
-                while isinstance(app.screen, ConfirmScreen):
-                    asked.append(f"{key}: {text(app)}")
-                    await press(pilot, "n")
-                if isinstance(app.screen, CaptureFormScreen):
-                    await press(pilot, "enter")
-                    asked.append(f"form: {text(app)}")
-                    assert isinstance(app.screen, ConfirmScreen)
-                    await press(pilot, "n", "escape")
-                while app.screen is not here and len(app.screen_stack) > 1:
-                    app.pop_screen()
-                    await settle(pilot)
+            asked += await _all_keys(pilot)
     assert started == [] and canaries(made) == []
     replays = [question for question in asked if question[0] in "rRiI"]
     assert replays and all("Only replay what you trust" in question for question in replays), asked
@@ -229,6 +247,54 @@ async def test_screens_start_nothing_before_the_question(
     assert bool(commands) == path.is_dir() and all(
         "not known to be your capture" in text for text in commands
     )
+
+
+@pytest.mark.parametrize("listed", ["folder", "index"])
+async def test_lists_of_runs_start_nothing(
+    made: Path, listed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Screens of many runs, a stranger's index among them, and what a row leads to."""
+    folder = made / "keyed"
+    index = _index_of(made, folder, tmp_path / "index")
+    started = _nothing_starts(made, folder / "run", monkeypatch)
+    catalogue = catalogue_at(str(index))
+    assert catalogue is not None
+    app = InspectorApp(str(folder)) if listed == "folder" else InspectorApp(catalogue=catalogue)
+    if listed == "folder":
+        shutil.copytree(made / "copied" / "run", folder / "other")
+        app = InspectorApp(str(folder))
+    async with app.run_test(size=(140, 45)) as pilot:
+        await settle(pilot)
+        opened = 0
+        for _ in range(len(catalogue.questions) if listed == "index" else 2):
+            first = app.screen
+            assert not isinstance(first, FirstScreen)
+            await _all_keys(pilot)
+            # The row under the cursor: of an index the answer's, else the run itself.
+            if isinstance(first, IndexScreen):
+                first.focus_view(first.query_one("#answers", TableView))
+            await press(pilot, "enter")
+            if isinstance(app.screen, FirstScreen):
+                opened += 1
+                asked = await _all_keys(pilot)
+                assert any("Only replay what you trust" in question for question in asked), asked
+            while app.screen is not first:
+                app.pop_screen()
+                await settle(pilot)
+            if isinstance(first, IndexScreen):
+                first.focus_view(first.query_one("#questions", TableView))
+            await press(pilot, "j")
+    assert opened > 1 and started == [] and canaries(made) == []
+
+
+def _index_of(made: Path, folder: Path, index: Path) -> Path:
+    """An index with modules in it, which somebody else has made."""
+    pytest.importorskip("duckdb")
+    words = own_command("index", str(folder), "-o", str(index), "--jobs", "1")
+    subprocess.run(words, check=True, env=_environment(made), capture_output=True, timeout=PATIENCE_S)
+    for module in (folder / "run").glob("*.py"):
+        shutil.copy(module, index)
+    return index
 
 
 @pytest.mark.slow

@@ -245,6 +245,7 @@ def _put(index: Path, number: int, tables: dict[str, Any]) -> None:
             arrow().parquet.write_table(table, beside / f"{name}.parquet", compression="zstd")
         beside.rename(index / f"part-{number:08}")
     except OSError as error:
+        shutil.rmtree(beside, ignore_errors=True)
         raise InspectorError(f"{index}: cannot be written: {error.strerror or error}") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +82,13 @@ def _load(connection: Any, index: Path, sql: str) -> None:  # noqa: ANN401
         files = [str(file) for part in parts if (file := part / f"{table}.parquet").exists()]
         if files:
             all_sources = [str(part / "sources.parquet") for part in parts]
+            # Folders named like a pattern or `key=value` are neither to DuckDB.
+            read = "read_parquet(${}, hive_partitioning = false)".format
             connection.execute(
-                f"insert into {table} by name select * from read_parquet($files) semi join "
-                "(select source, max(part) as part from read_parquet($sources) group by source) "
+                f"insert into {table} by name select * from {read('files')} semi join "
+                f"(select source, max(part) as part from {read('sources')} group by source) "
                 "using (source, part)",
-                {"files": files, "sources": all_sources},
+                {"files": [*map(escape, files)], "sources": [*map(escape, all_sources)]},
             )
 
 
