@@ -61,7 +61,7 @@ def test_a_run_that_was_shown_is_freed_with_its_last_name() -> None:
     """A notebook or a server opens many; only the screens tell the collector to leave alone what is alive."""
     opened = inspector.open(STORY)
     frozen = gc.get_freeze_count()
-    opened.kernels, opened._repr_html_(), opened.json()  # noqa: B018
+    opened.kernels, opened._repr_html_(), opened.json()
     graph = weakref.ref(opened.graphs[0])
     del opened
     gc.collect()
