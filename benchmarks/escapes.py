@@ -146,7 +146,7 @@ class Spoiled:
 
 
 @contextmanager
-def attacked(samples: tuple[Path, Path], folder: Path, attack: str) -> Iterator[Spoiled]:
+def attacked(samples: tuple[Path, ...], folder: Path, attack: str) -> Iterator[Spoiled]:
     """Spoiled runs."""
     text = f"{MARK}{ATTACKS[attack]}{MARK}"
     name = re.sub(r"[/\n\0]", "", text)[:60]
@@ -154,9 +154,11 @@ def attacked(samples: tuple[Path, Path], folder: Path, attack: str) -> Iterator[
     with patch.multiple(hostile, LINE=line, TEXT=text, NAME=name):
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "made").mkdir(parents=True)
-        kinds = zip(("cpu", "gpu"), samples, strict=True)
-        runs = [hostile.hostile_run(sample, folder / "runs" / kind, 0) for kind, sample in kinds]
-        yield Spoiled(attack, folder, *runs, samples[0])
+        run, gpu = (
+            hostile.hostile_run(sample, folder / "runs" / kind, 0)
+            for kind, sample in zip(("cpu", "gpu"), samples, strict=True)
+        )
+        yield Spoiled(attack, folder, run, gpu, samples[0])
 
 
 def printed(*words: str) -> tuple[int, str, str]:
@@ -327,13 +329,13 @@ def everywhere(spoiled: Spoiled, application: Any) -> list[Any]:
     job.state, job.sighting = "running", _Watch(spoiled.run).look(True)
     job.write_stdout(f"{text}\n".encode())
     job.say(text)
-    targets = [
+    targets: list[Any] = [
         to.GraphsTarget(session), to.ExplainTarget(session), to.TraceTarget(session.run), to.FindTarget(session, MARK),
         *(to.GraphTarget(session, graph, pane) for pane in ("fx", "ir", "fusion", "code", "kernels")),
         *(to.BelowTarget(session, graph, call) for call in code.calls[:1]), to.DiffTarget(locate(str(spoiled.sample)), session.run.located),
         to.CaptureTarget(session.run.manifest.command if session.run.manifest else (), why=text), to.DoctorTarget(), to.LiveTarget(job),
     ]  # fmt: skip
-    return [*map(to.Open, targets), to.Ask(text, text, lambda _yes: None)]
+    return [*(to.Open(target) for target in targets), to.Ask(text, text, lambda _yes: None)]
 
 
 async def screens(spoiled: Spoiled) -> tuple[Cell, set[str]]:
