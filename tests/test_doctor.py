@@ -694,6 +694,8 @@ def made_up_torch(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         ),
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
+    # What Inductor itself says of the GPU, were there one here.
+    monkeypatch.setitem(sys.modules, "torch._inductor.utils", None)
     return torch
 
 
@@ -962,7 +964,7 @@ def test_a_broken_cxx(clean: dict[str, str], tmp_path: Path) -> None:
     version = '[ "$1" = --version ] && { echo "brokenc++ 1.0"; exit 0; }'
     script = f'#!/bin/sh\n{version}\necho "fatal error: broken"; exit 1\n'
     program(tmp_path / "brokenc++", script)
-    diagnosis = examine(environment={**clean, "CXX": str(tmp_path / "brokenc++")})
+    diagnosis = examine(environment={**clean, "CXX": str(tmp_path / "brokenc++"), "CUDA_VISIBLE_DEVICES": ""})
     compiler, compiled = only(diagnosis, "compiler"), only(diagnosis, "compile_cpu")
     assert compiler.status == compiled.status == "bad"
     assert "brokenc++ 1.0" in compiler.text and "fatal error: broken" in compiler.text

@@ -531,6 +531,7 @@ def test_a_gpu_that_is_asked_for_and_not_there(corpus: Path) -> None:
     assert replay.device == "cuda"
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_no_compiler_is_said_in_one_sentence(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -297,6 +297,7 @@ def _index_of(made: Path, folder: Path, index: Path) -> Path:
     return index
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["replay", "RUN", "--trust", "--no-kernels"], ["repro", "RUN", "--trust", "--kernel", "0"]]
