@@ -27,7 +27,7 @@ from inspector.replay.worker.kernels.repro import _TOOLS, Draft, registrars  # n
 from inspector.replay.worker.kernels.varied import _constants  # noqa: E402
 from inspector.replay.worker.reference.evaluate import evaluate, record  # noqa: E402
 from inspector.replay.worker.reference.loops import LoopBody  # noqa: E402
-from inspector.replay.worker.reference.noise import Noise  # noqa: E402
+from inspector.replay.worker.reference.noise import Noise, any_order  # noqa: E402
 
 SUM = """
     var_ranges = {p0: 24, p1: 37}
@@ -371,3 +371,18 @@ def test_in_two_turns_rows_hold_every_number_and_in_four_among_zeros_and_ones() 
     assert missing == [set(), set()]
     backgrounds = [float(turn.mode().values) for turn in turns]
     assert sorted(backgrounds) == [0.0, 0.0, 1.0, 1.0] and backgrounds[:2] != backgrounds[2:]
+
+
+def test_a_product_that_may_vanish_on_its_way_to_infinity_is_not_certain() -> None:
+    """In one order of its factors it is infinite, in another zero times infinity."""
+    rows = [
+        [math.inf, *[1e-8] * 5, 1.0],
+        [math.inf, *[1e-3] * 5, 1.0],
+        [math.inf, 0.0, *[1.0] * 5],
+        [0.0, *[1e9] * 5, 1.0],
+        [1e-30, 1e-30, 1e30, 1e30, 1.0, 1.0, 1.0],
+        [1e-8] * 7,
+    ]
+    table = torch.tensor(rows, dtype=torch.float64)
+    assert any_order(table, (1,), torch.float32).flatten().tolist() == [True, False, False, True, True, False]
+    assert not any_order(table, (1,), torch.float64).any()

@@ -18,7 +18,14 @@ import torch
 from torch import Tensor
 
 from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS, Layouts, Value
-from inspector.replay.worker.reference.noise import NEAR, Noise, disturbed_op, disturbed_sum, unit
+from inspector.replay.worker.reference.noise import (
+    NEAR,
+    Noise,
+    any_order,
+    disturbed_op,
+    disturbed_sum,
+    unit,
+)
 from inspector.replay.worker.reference.philox import Drawing, integers, normal, uniform
 
 Function = Callable[..., Value]
@@ -443,6 +450,8 @@ class Ops:
         size = unit(torch.float64 if run.double else torch.float32) * (1 + math.sqrt(terms) / 16)
         parts = [noise.disturbed(run.full(part), size) for part in parts]
         result = self._reduced(dtype, kind, parts)
+        if kind == "prod" and dtype.is_floating_point and isinstance(result, Tensor):
+            result = torch.where(any_order(parts[0], axes, dtype), torch.nan, result)
         if isinstance(result, tuple):
             return tuple(disturbed_sum(noise, terms, part, run.double) for part in result)
         return disturbed_sum(noise, terms, result, run.double)

@@ -308,3 +308,17 @@ def disturbed_sum(noise: Noise, terms: int, value: object, double: bool) -> obje
     """The result of a reduction of so many terms, which were disturbed each by itself."""
     dtype = torch.float64 if double else torch.float32
     return noise.disturbed(value, unit(dtype) * (1 + math.sqrt(terms) / 8), dtype)
+
+
+def any_order(factors: Tensor, axes: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Where a product along the axes depends on which factors of a dtype are multiplied first: some of them
+    may come to zero and others to infinity, which together are NaN. (..., 1, ...)"""
+    size, limits = factors.abs().to(torch.float64), torch.finfo(torch.float32)
+    if dtype.is_floating_point and dtype.itemsize > 4:
+        limits = torch.finfo(dtype)
+    small = torch.where((size < 1) & (size > 0), size, 1.0).log()
+    large = torch.where((size > 1) & size.isfinite(), size, 1.0).log()
+    vanishes = small.sum(tuple(axes), keepdim=True) < math.log(limits.smallest_normal)
+    overflows = large.sum(tuple(axes), keepdim=True) > math.log(limits.max)
+    zero, infinite = (each.any(tuple(axes), keepdim=True) for each in (size == 0, size.isinf()))
+    return (vanishes | zero) & (overflows | infinite) & ~(zero & infinite)
