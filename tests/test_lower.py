@@ -19,6 +19,7 @@ from sharing import unpacked
 from test_contract import problems as contract_problems
 
 from inspector.analysis.index_steps import index_steps
+from inspector.analysis.inlined import with_callers
 from inspector.analysis.kernel_lines import _Matching, lines_of
 from inspector.analysis.kernel_statements import triton_statements
 from inspector.analysis.linkage import link_graph
@@ -516,7 +517,9 @@ def test_kernels_are_lowered_here_as_on_the_gpu(staged: Path, tmp_path: Path) ->
         assert folder.registers is not None and item.recorded.registers is not None
         assert abs(folder.registers - item.recorded.registers) <= max(2, 0.1 * item.recorded.registers)
         assert {*KEPT, "sass"} <= set(folder.files) and folder.spill_bytes == 0
-        stage = read_stage(folder, "sass", run)
+        assert folder.source is not None
+        read = [read_stage(folder, name, run) for name in ("ptx", "sass")]
+        _, stage = with_callers(read, folder.source.file)
         origins = [origin for place in stage.places if (origin := made.origin(place)) is not None]
         assert sum(origin.line is not None for origin in origins) >= 0.9 * len(origins)
     for target in ("sm_80", "gfx942"):
