@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
+from inspector.analysis.dataflow import operator
 from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import library_kernels, same_operator_other_kernel
 from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
@@ -52,7 +53,7 @@ def find(case: Case) -> Iterable[Finding]:
     alone = defaultdict(list)
     for item in calls:
         if item[2] > 0 and not (together and item in optimised):
-            alone[_name(item[1])].append(item)
+            alone[operator(item[1].name)].append(item)
     if together:
         yield _by_strides(case, optimised, _NO_LAYOUTS, _WITHOUT_LAYOUTS)
     for name, items in alone.items():
@@ -76,12 +77,6 @@ def _innermost(tensor: Restrided) -> bool:
     return len(tensor.size) > 2 and tensor.size[1] > 1 and tensor.compiled[1] == 1 != tensor.eager[1]
 
 
-def _name(launch: Launch) -> str:
-    """`extern_kernels.mm` -> `mm`, `torch.ops.aten.index_put_.default` -> `index_put_`."""
-    parts = launch.name.removeprefix("torch.ops.aten.").split(".")
-    return parts[0] if launch.name.startswith("torch.ops.aten.") else parts[-1]
-
-
 def _by_strides(case: Case, items: list[_Saved], advice: str, trial: Trial | None = None) -> Finding:
     """Calls that one way out would change together: they claim what all of them would save together."""
     items = sorted(items, key=lambda item: -item[2])
@@ -101,8 +96,8 @@ def _by_strides(case: Case, items: list[_Saved], advice: str, trial: Trial | Non
         rule="library_kernel_differs",
         severity=severity_of(share),
         title=(
-            f"{_name(launch)}{where}{others}: {duration(whole)} with the strides that compiled code gives, "
-            f"{duration(whole - cost)} with eager's, replayed alone"
+            f"{operator(launch.name)}{where}{others}: {duration(whole)} with the strides that compiled "
+            f"code gives, {duration(whole - cost)} with eager's, replayed alone"
         ),
         graph=graph.name,
         cost_ms=cost,
