@@ -13,6 +13,7 @@ from sharing import unpacked
 from inspector.explain import failures
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.rules import compile_failed
 from inspector.gates.judge import Evidence
 from inspector.model.source import SourceLocation
 from inspector.present import summary
@@ -59,6 +60,17 @@ def test_an_rnn_that_stays_eager_names_its_operator_and_torchs_switch(failed: Pa
     assert "operators outside of graphs, aten::lstm 271 ms" in first.title
     assert "allow_rnn=True" in first.advice
     assert first.trial is not None and first.trial.config == (("dynamo.allow_rnn", True),)
+
+
+def test_what_all_frames_run_in_eager_is_said_of_the_first(
+    failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = gather(Run.open(failed / "c_lstm.run"))
+    (item,) = failures.compile_failures(case)
+    monkeypatch.setattr(compile_failed, "compile_failures", lambda case: [item, replace(item, frame="other")])
+    first, second = compile_failed.find(case)
+    assert "of a call is operators outside of graphs" in first.title
+    assert "runs in eager" in second.title and "of a call" not in second.title
 
 
 def test_where_nothing_was_compiled_first_calls_are_not_called_compiling(

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Launch, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather, newest_replays, of_this_run, shared_out, slowed
@@ -22,6 +23,7 @@ from inspector.explain.ledger import (
     outside_graphs_ms,
 )
 from inspector.explain.rules.cpu_serial import _available, _setting
+from inspector.explain.rules.healthy import healthy
 from inspector.explain.times import graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.compile_time import CompileTime, Part
@@ -154,6 +156,20 @@ def test_faster_and_long_enough_is_healthy(softmax: Case) -> None:
     assert result.verdict.startswith("2.00x faster than eager: nothing worth changing")
 
 
+def test_what_was_not_compared_or_could_surely_be_faster_is_not_healthy(softmax: Case) -> None:
+    alone = explain_case(timed(softmax, 3.0, None, 2.95, 2.9)).findings[0]
+    assert alone.rule == "nothing_found" and "it was not compared with eager" in alone.title
+    few = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    few = replace(few, times=replace(few.times, outcome="unknown"))
+    assert "too few calls" in explain_case(few).findings[0].title
+    case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    ledger = make_ledger(case)
+    account = open_account(case, ledger)
+    for claimed, rule in ((0.2, "healthy"), (0.4, None)):
+        said = healthy(case, ledger, replace(account, claimed_ms=(claimed, 1.0)))
+        assert (said.rule if said is not None else None) == rule
+
+
 def test_library_time_that_eager_has_too(softmax: Case) -> None:
     case = timed(softmax, 3.0, 3.05, 2.95, None)
     (graph,) = case.graphs
@@ -186,7 +202,7 @@ def test_libraries_dominate_where_the_rest_would_hardly_be_seen(softmax: Case) -
 
 def test_recompiles_of_what_a_break_hands_on_stand_below_the_break(softmax: Case) -> None:
     case = timed(softmax, 3.0, 2.0, 0.5, 0.4)
-    case = replace(case, times=replace(case.times, recompile_ms=50.0))
+    case = replace(case, times=replace(case.times, recompile_ms=500.0))
     broken = Event("graph_break", "Tensor.tolist()", "f", SourceLocation("user.py", 7))
     again = Event("recompile", "4/0: ___stack0[1013] == 1.27", "resume", None, 9)
     found = explain_case(replace(case, events=(broken, again))).findings
@@ -266,7 +282,7 @@ def test_compiling_that_did_not_end_is_said(softmax: Case) -> None:
 
 def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(softmax: Case) -> None:
     case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
-    case = replace(case, times=replace(case.times, recompile_ms=50.0))
+    case = replace(case, times=replace(case.times, recompile_ms=2_000.0))
     size = "tensor 'x' size mismatch at index 0. expected 16, actual "
     first = explain_case(replace(case, events=(Event("recompile", f"{size}8", "f", None, 4),))).findings[0]
     assert (first.rule, first.severity) == ("recompiles", "high")
@@ -279,10 +295,11 @@ def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(soft
 
 
 def test_recompiles_that_no_later_call_waited_for_are_no_cost(softmax: Case) -> None:
-    """A library's hooks, made in the first call, are compiled once for each of their keys."""
+    """A library's hooks, made in the first call, are compiled once for each of their keys; later calls that
+    waited for a sixtieth of what compiling took are no loud cost either."""
     case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
     events = tuple(Event("recompile", f"7/{n}: key == 'part{n}'", "hook", None) for n in range(3))
-    for recompile_ms, severity in ((0.0, "low"), (400.0, "high")):
+    for recompile_ms, severity in ((0.0, "low"), (400.0, "low"), (8_000.0, "high")):
         times = replace(case.times, calls=24, cold_ms=25_000.0, recompile_ms=recompile_ms)
         found = explain_case(replace(case, events=events, times=times)).findings
         assert [item.severity for item in found if item.rule == "recompiles"] == [severity]

@@ -26,11 +26,14 @@ _RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
 
 
 def find(case: Case) -> Iterable[Finding]:
+    told = False
     for item in compile_failures(case)[:MOST]:
-        yield _finding(case, item)
+        yield _finding(case, item, told)
+        told = told or not item.raised
 
 
-def _finding(case: Case, item: FrameFailure) -> Finding:
+def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
+    """Of one frame; what all of them run outside of graphs was said where another one `told` it."""
     failure, place = item.failure, item.failure.place
     frame = function_name(item.frame) if item.frame else "a function"
     where = f" ({place.short})" if place is not None else ""
@@ -48,7 +51,7 @@ def _finding(case: Case, item: FrameFailure) -> Finding:
         title = f"{frame} runs in eager{where}"
         title += ", as compiling it failed and errors are suppressed" if item.failed else ""
         title += f": {failure.error}"
-        if operators is not None:
+        if operators is not None and not told:
             title += f"; {percent(operators[1])} of a call is operators outside of graphs, {operators[0]}"
     floor: Severity = "low" if operators and not item.failed else "medium"
     severity = severity_of(share, at_least=floor if case.graphs and share is not None else "high")

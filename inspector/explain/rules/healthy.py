@@ -21,8 +21,11 @@ UNREAD = "launches of kernels could not be read, see problems: inspector summary
 
 
 def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
-    """The finding where no other one is high or medium; None where compiled is slower than eager."""
+    """The finding where no other one is high or medium; None where compiled is slower than eager, and where
+    the quiet ones surely could save more than may be left unexplained."""
     if case.times.outcome == "slower" or case.times.losing:
+        return None
+    if account.claimed_ms[0] > max(account.noise_ms, MOST_UNEXPLAINED * case.wall_ms):
         return None
     missing = _missing(case, ledger, account)
     title = missing or f"nothing worth changing: {_bound(case)}"
@@ -51,6 +54,11 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
         return f"nothing found, but {UNREAD}"
     if not case.kernels_measured or case.times.compiled_ms is None:
         return f"{NOTHING}; what bounds it was not measured"
+    if case.times.outcome == "unknown":
+        few = case.times.eager_ms is not None
+        return (
+            f"{NOTHING}; {'too few calls tell how it compares' if few else 'it was not compared'} with eager"
+        )
     left = ledger.unexplained_ms or 0.0
     if left > MOST_UNEXPLAINED * case.wall_ms:
         said = f"{duration(left)} of {duration(case.wall_ms)}"
@@ -84,13 +92,12 @@ def _generated(case: Case) -> tuple[int, float]:
 def _near(machine: Machine, moved: int, ms: float) -> bool:
     """Whether memory gives no more than that, by a stated factor."""
     return machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
-    return ""
 
 
 def _advice(case: Case) -> str:
     if case.uncalled:
         return "time it in the program: no run called what torch.compile made, so that no call was timed"
-    if case.times.compiled_ms is None:
+    if case.times.compiled_ms is None or case.times.outcome == "unknown":
         return "measure it: inspector capture --baseline -- COMMAND"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from inspector.analysis.guard_words import guard_text
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
-from inspector.explain.rule import Rule, Stage, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import (
     SourceLocation,
@@ -100,6 +100,9 @@ def find(case: Case) -> Iterable[Finding]:
     if times.calls > 1 and times.cold_ms and not times.recompile_ms and not limits:
         # All of it within first calls, as what a library sets up: no later call waited for one.
         severity = "low"
+    if of_run is not None and not (limits or times.recompiling):
+        # What came to its end is no louder than what it took.
+        severity = severity_of(of_run, at_most=severity)
     evidence = []
     for recompile in facts[:4]:
         place = users_place(recompile.location, recompile.frames)

@@ -6,6 +6,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -351,9 +352,12 @@ class Replay:
             )
         eager_args, compiled_args = inputs.fresh(), inputs.fresh()
         positions = sorted({*changed, *(program.placeholders.index(name) for name in written)})
+        counters = [position for position in positions if inputs.counts(position)]
 
         def candidate(name: str, function: Callable[[list[object]], object], args: list[object]) -> Candidate:
-            return Candidate(name, lambda: function(list(args)), lambda: inputs.restore(args, positions))
+            renew = (lambda: inputs.restore(args, counters)) if counters else None
+            restore = partial(inputs.restore, args, positions)
+            return Candidate(name, lambda: function(list(args)), restore, renew)
 
         options = self._options
         spent = time.monotonic() - self._started
@@ -372,18 +376,19 @@ class Replay:
             )
 
         if options.cudagraphs:
-            self._time_as_one_graph(lambda: code.call(list(compiled_args)), device)
+            renew = partial(inputs.restore, compiled_args, counters)
+            self._time_as_one_graph(lambda: code.call(list(compiled_args)), renew, device)
         noisy = [name for name, spread in self._spreads.items() if spread > 0.5]
         if noisy:
             self._reporter.note(
                 f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart"
             )
 
-    def _time_as_one_graph(self, call: Callable[[], object], device: str) -> None:
+    def _time_as_one_graph(self, call: Callable[[], object], renew: Callable[[], None], device: str) -> None:
         if device == "cpu":
             self._reporter.note("CUDA graphs need a GPU")
             return
-        samples = time_as_graph(call)
+        samples = time_as_graph(call, renew)
         if samples is None:
             self._reporter.note("the compiled call cannot be captured as one CUDA graph")
         else:

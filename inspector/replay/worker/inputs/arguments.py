@@ -37,6 +37,11 @@ class TensorSpec:
         return self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True))
 
 
+def is_whole(dtype: torch.dtype) -> bool:
+    """Whether its values are whole numbers, or True and False."""
+    return not (dtype.is_floating_point or dtype.is_complex)
+
+
 class RecordedReader:
     """Stands in for torch's InputReader (torch/_dynamo/debug_utils.py) and keeps what ``load_args`` tells it.
 
@@ -186,6 +191,11 @@ class Inputs:
     def promoted(self) -> list[object]:
         """The arguments with the same values in float64 or complex128; other dtypes as they are."""
         return self._arguments({key: promote(master.clone()) for key, master in self._masters.items()})
+
+    def counts(self, position: int) -> bool:
+        """Whether the argument holds whole numbers, which a graph that writes them may use as places."""
+        spec = self.specs[position]
+        return isinstance(spec, TensorSpec) and is_whole(spec.dtype)
 
     def restore(self, args: Sequence[object], positions: Sequence[int]) -> None:
         """Puts the masters' values back into arguments made by `fresh`."""

@@ -20,7 +20,7 @@ from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
 from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.events import Failure, NotRunnable, Reporter, describe
-from inspector.replay.worker.inputs.arguments import Inputs
+from inspector.replay.worker.inputs.arguments import Inputs, is_whole
 from inspector.replay.worker.kernels.expected import Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
 from inspector.replay.worker.kernels.guarded import guarded
@@ -315,7 +315,7 @@ class KernelPass:
         outputs = [flat_memory(names[name]) for name in call.outputs if isinstance(names.get(name), Tensor)]
         after = [memory.clone() for memory in outputs]
         try:
-            times = self._clock.measure(call.index, action)
+            times = self._clock.measure(call.index, action, self._renewing(launch, names))
             if wide is not None:
                 times = self._clock.beside_float32(times, action, wide)
             if restrided is not None:
@@ -330,6 +330,22 @@ class KernelPass:
         for memory, value in zip(outputs, after, strict=True):
             memory.copy_(value)
         self._reporter.send(times)
+
+    def _renewing(self, launch: Launch, names: Mapping[str, object]) -> Callable[[], None] | None:
+        """What puts back whole numbers that the launch reads and writes: counted up from launch to launch, a
+        place in a cache would soon be beyond its end."""
+        read = {*launch.reads, *launch.memories}
+        counters = []
+        for name in launch.call.outputs:
+            tensor, root = names.get(name), self._facts.layouts.root(name)
+            if isinstance(tensor, Tensor) and is_whole(tensor.dtype) and not read.isdisjoint({name, root}):
+                counters.append((flat_memory(tensor), launch.before[root]))
+
+        def renew() -> None:
+            for memory, value in counters:
+                memory.copy_(value)
+
+        return renew if counters else None
 
     def _as_in_eager(self, launch: Launch) -> Restriding | None:
         """A library's call with eager's strides; None where it has them, or they are not known."""

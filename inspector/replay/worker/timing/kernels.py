@@ -26,6 +26,7 @@ from inspector.replay.worker.timing.wider import surely_faster
 
 Samples = list[float]
 """Milliseconds, one for each timed launch or block of launches."""
+Renew = Callable[[], object]
 
 _GRAPH_LAUNCHES = 20
 """Launches in one CUDA graph where the L2 cache is to stay warm; the time is that of one."""
@@ -54,14 +55,14 @@ class KernelClock:
             self._flush_ms = statistics.median([_once(self._flush.zero_) for _ in range(7)])
             self._events_ms = self._overhead_ms()
 
-    def measure(self, call: int, launch: Callable[[], object]) -> KernelTimed:
-        """The times of the call with that number. Raises what torch raises where it cannot be repeated."""
+    def measure(self, call: int, launch: Callable[[], object], renew: Renew | None = None) -> KernelTimed:
+        """The times of the call with that number. `renew` puts back what each launch counts up, outside of
+        the time. Raises what torch raises where it cannot be repeated."""
         if not self._cuda:
-            return KernelTimed(call, timing_of(self._cpu(launch)))
-        launch()
-        torch.cuda.synchronize()
-        cold = timing_of(self._cold(launch))
-        warm = timing_of(self._with_warm_cache(launch)) if self._warm else None
+            return KernelTimed(call, timing_of(self._cpu(launch, renew)))
+        cold = timing_of(self._cold(launch, renew))
+        # Launches in one CUDA graph have nothing between them.
+        warm = timing_of(self._with_warm_cache(launch)) if self._warm and renew is None else None
         own_ms = None if self._events_ms is None else max(0.0, cold.median_ms - self._events_ms)
         return KernelTimed(call, cold, warm, own_ms)
 
@@ -101,36 +102,44 @@ class KernelClock:
                 times = replace(times, time=again.time, device_ms=again.device_ms)
         return replace(times, time_eager_strides=own, restrided=restrided)
 
-    def _cpu(self, launch: Callable[[], object]) -> Samples:
+    def _cpu(self, launch: Callable[[], object], renew: Renew | None = None) -> Samples:
         from torch.utils.benchmark import Timer
 
-        timer = Timer("launch()", globals={"launch": launch}, num_threads=torch.get_num_threads())
+        names, threads = {"launch": launch, "renew": renew}, torch.get_num_threads()
+        if renew is not None:
+            own = Timer("renew()", globals=names, num_threads=threads)
+            timer = Timer("renew(); launch()", globals=names, num_threads=threads)
+        else:
+            timer = Timer("launch()", globals=names, num_threads=threads)
         timer.timeit(1)
         once_s = min(timer.timeit(1).mean for _ in range(3))
         number = max(1, min(10_000, math.ceil(_BLOCK_S / max(once_s, 1e-7))))
         samples: Samples = []
         started = time.perf_counter()
         while True:
-            samples.append(timer.timeit(number).mean * 1e3)
+            taken = timer.timeit(number).mean - (own.timeit(number).mean if renew is not None else 0.0)
+            samples.append(max(taken, 0.0) * 1e3)
             spent = time.perf_counter() - started
             if spent > 5 * self._budget_s or (spent > self._budget_s and len(samples) >= _LEAST_BLOCKS):
                 return samples
 
     # -- GPU
 
-    def _cold(self, launch: Callable[[], object]) -> Samples:
-        host_ms = self._host_ms(launch)
+    def _cold(self, launch: Callable[[], object], renew: Renew | None = None) -> Samples:
+        renew = renew or _nothing
+        host_ms = self._host_ms(launch, renew)
         flushes = 1
         if host_ms > 0.8 * self._flush_ms:
-            graph = captured(launch, 1)
+            graph = captured(launch, 1, renew)
             if graph is not None:
                 launch = graph.replay
             else:
                 flushes = min(_MOST_FLUSHES, math.ceil(1.5 * host_ms / self._flush_ms))
-        once_ms = _once(launch) + flushes * self._flush_ms
+        once_ms = event_times(launch, 1, renew)[0] + flushes * self._flush_ms
         count = max(10, min(200, int(self._budget_s * 1e3 / max(once_ms, host_ms))))
 
         def flush() -> None:
+            renew()
             for _ in range(flushes):
                 self._flush.zero_()
 
@@ -172,10 +181,11 @@ class KernelClock:
         return [_once(graph.replay) / _GRAPH_LAUNCHES for _ in range(20)]
 
     @staticmethod
-    def _host_ms(launch: Callable[[], object]) -> float:
+    def _host_ms(launch: Callable[[], object], renew: Renew) -> float:
         """What a launch takes the host; the device works behind it."""
         times = []
         for _ in range(5):
+            renew()
             started = time.perf_counter()
             launch()
             times.append((time.perf_counter() - started) * 1e3)
@@ -208,12 +218,17 @@ def repeatable(
     return lambda: function(*args, stream=torch.cuda.current_stream().cuda_stream, **fixed)
 
 
-def captured(action: Callable[[], object], count: int) -> torch.cuda.CUDAGraph | None:
-    """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say)."""
+def captured(
+    action: Callable[[], object], count: int, renew: Renew | None = None
+) -> torch.cuda.CUDAGraph | None:
+    """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say). `renew`
+    comes before each time that they run."""
+    renew = renew or _nothing
     graph = torch.cuda.CUDAGraph()
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     try:
+        renew()
         with torch.cuda.stream(side):
             action()
         torch.cuda.current_stream().wait_stream(side)
@@ -221,6 +236,7 @@ def captured(action: Callable[[], object], count: int) -> torch.cuda.CUDAGraph |
         with torch.cuda.graph(graph):
             for _ in range(count):
                 action()
+        renew()
         graph.replay()
         torch.cuda.synchronize()
     except RuntimeError:
@@ -229,12 +245,16 @@ def captured(action: Callable[[], object], count: int) -> torch.cuda.CUDAGraph |
     return graph
 
 
-def time_as_graph(call: Callable[[], object]) -> Samples | None:
-    """Device milliseconds of replays of one CUDA graph of `call`; None where it cannot be captured."""
-    graph = captured(call, 1)
+def time_as_graph(call: Callable[[], object], renew: Renew) -> Samples | None:
+    """Device milliseconds of replays of one CUDA graph of `call`; None where it cannot be captured. `renew`
+    puts back what a call counts up."""
+    graph = captured(call, 1, renew)
     if graph is None:
         return None
-    return [_once(graph.replay) for _ in range(30)]
+    return [event_times(graph.replay, 1, renew)[0] for _ in range(30)]
+
+
+def _nothing() -> None: ...
 
 
 def _once(action: Callable[[], object]) -> float:

@@ -32,11 +32,14 @@ FLUSH_BYTES = 256 << 20
 
 @dataclass
 class Candidate:
-    """What is timed: `call` runs it once; `restore` puts changed inputs back, outside the clock."""
+    """What is timed: `call` runs it once; `restore` puts changed inputs back, outside the clock. `renew` puts
+    back what each call counts up, as the place in a cache that it fills: from call to call, or later calls
+    would write beyond its end. What that takes is taken off."""
 
     name: str
     call: Callable[[], object]
     restore: Callable[[], None]
+    renew: Callable[[], None] | None = None
     rounds: list[float] = field(default_factory=list)
     wall_rounds: list[float] = field(default_factory=list)
 
@@ -86,7 +89,8 @@ def measure(
             for candidate, count in order if done % 2 == 0 else order[::-1]:
                 if flush is not None:
                     candidate.restore()
-                    times = event_times(candidate.call, _CALLS_PER_ROUND, flush.zero_)
+                    before = _both(candidate.renew, flush.zero_)
+                    times = event_times(candidate.call, _CALLS_PER_ROUND, before)
                     candidate.rounds.append(statistics.median(times))
                     candidate.wall_rounds.append(_block_ms(candidate, count, device))
                 else:
@@ -119,13 +123,31 @@ def _repeats(candidate: Candidate, min_block_ms: float, device: str) -> int:
 
 def _block_ms(candidate: Candidate, count: int, device: str) -> float:
     candidate.restore()
+    renew = candidate.renew
+    if renew is None:
+        return _each_ms(candidate.call, count, device)
+    whole = _each_ms(_both(renew, candidate.call), count, device)
+    return max(whole - _each_ms(renew, count, device), 0.0)
+
+
+def _each_ms(action: Callable[[], object], count: int, device: str) -> float:
     synchronise(device)
-    call = candidate.call
     started = time.perf_counter()
     for _ in range(count):
-        call()
+        action()
     synchronise(device)
     return (time.perf_counter() - started) * 1e3 / count
+
+
+def _both(first: Callable[[], object] | None, second: Callable[[], object]) -> Callable[[], object]:
+    if first is None:
+        return second
+
+    def both() -> None:
+        first()
+        second()
+
+    return both
 
 
 def event_times(
