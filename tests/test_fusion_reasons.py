@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from inspector.analysis.reasons import _RULES, CATEGORIES, classify
+from inspector.analysis.reasons import _RULES, CATEGORIES, around_library, classify
 from inspector.model.decision import Category
 
 PHRASES = {
@@ -123,6 +123,7 @@ def test_settings_named_in_advice_exist() -> None:
         pytest.skip("some of them are newer than this torch")
     texts = [info.advice + " " + info.meaning for info in CATEGORIES.values()]
     texts += [reason.advice + " " + reason.plain for _, reason in _RULES]
+    texts += [around_library("extern_kernels.mm", "cpu")]
     words = set(re.findall(r"\b(?:triton|cpp|cutlass)\.[a-z_]+\b|\b[a-z]+(?:_[a-z]+)+\b", " ".join(texts)))
     names = sorted(word for word in words if word not in {"are_long_distant_nodes"})
     assert {"loop_ordering_after_fusion", "cpp.max_horizontal_fusion_size", "max_autotune_gemm"} <= set(names)
@@ -134,3 +135,14 @@ def test_settings_named_in_advice_exist() -> None:
     )
     result = subprocess.run([sys.executable, "-c", check, *names], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
+
+
+def test_what_helps_beside_a_library_call_is_about_that_call() -> None:
+    product, convolution = ("extern_kernels.addmm", "extern_kernels.convolution")
+    assert "max-autotune" in around_library(product, "cpu")
+    assert "max-autotune" in around_library(convolution, "cuda:0")
+    attention = around_library("torch.ops.aten._scaled_dot_product_efficient_attention.default", "cuda:0")
+    assert "flex_attention" in attention and "max-autotune" not in attention
+    for kernel in ("torch.ops.aten._fft_r2c.default", "torch.ops.own.gelu.default", "a library call"):
+        assert around_library(kernel, "cuda:0") == ""
+    assert around_library(convolution, "cpu") == ""

@@ -20,7 +20,7 @@ from inspector.model.two_sides import ProgramCall, ProgramGraph
 from .dataflow import operator
 from .program_calls import token
 
-_MATMULS = frozenset({
+MATMULS = frozenset({
     "linear", "matmul", "mm", "addmm", "bmm", "baddbmm", "einsum", "addbmm", "mv", "dot", "_scaled_mm",
     "multi_head_attention_forward", "scaled_dot_product_attention",
 })  # fmt: skip
@@ -34,7 +34,7 @@ _KINDS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("_scaled_dot_product", "_flash", "_efficient_attention"), _ATTENTION),
     (
         ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm", "linear", "mkldnn_linear", "_linear"),
-        _MATMULS,
+        MATMULS,
     ),
     (("embedding",), frozenset({"embedding"})),
     (("_cudnn_rnn", "lstm", "gru", "mkldnn_rnn"), _RECURRENT),
@@ -135,11 +135,14 @@ def _core(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:
     exact = tuple(node.name for node in nodes if operator(node.target) == name)
     if exact:
         return exact
-    kinds = _kinds(name)
-    return tuple(node.name for node in nodes if kinds is not None and _kinds(operator(node.target)) is kinds)
+    kinds = calls_of_library(name)
+    return tuple(
+        node.name for node in nodes if kinds is not None and calls_of_library(operator(node.target)) is kinds
+    )
 
 
-def _kinds(name: str) -> frozenset[str] | None:
+def calls_of_library(name: str) -> frozenset[str] | None:
+    """The program's calls that a library call of that name does the work of: of `convolution` `conv2d`."""
     name = name.removeprefix("triton_tem_fused_").removeprefix("bias_")
     return next((kinds for starts, kinds in _KINDS if name.startswith(starts)), None)
 
@@ -152,7 +155,7 @@ def _by_name(
 
 
 def _of_kind(call: KernelCall, calls: Sequence[int], program: Sequence[ProgramCall]) -> list[int]:
-    kinds = _kinds(operator(call.kernel))
+    kinds = calls_of_library(operator(call.kernel))
     same = [number for number in calls if kinds is not None and token(program[number].operator) in kinds]
     return same or list(calls)
 

@@ -11,7 +11,7 @@ from inspector.model.schedule import SchedulerNode
 
 from .decisions import Decisions, most_informative, shared_accesses
 from .fusion_groups import WALLS
-from .reasons import CATEGORIES, Reason, classify
+from .reasons import CATEGORIES, Reason, around_library, classify
 from .traffic import Memory
 
 TINY_BYTES = 1024
@@ -141,6 +141,9 @@ class _Finder:
         between = self._between(first, second)
         decision = most_informative(self.decisions.between(one.name, two.name))
         category, plain, advice = self._why(one, two, shared, between, decision)
+        wall = next((group for group in (one, two) if self._is_outside(group)), None)
+        if category == "extern_kernel" and wall is not None:
+            advice = advice or around_library(self._call_name(wall), wall.device or "")
         info = CATEGORIES[category]
         verdict: Verdict = decision.verdict if decision is not None else "never_tried"
         return Missed(

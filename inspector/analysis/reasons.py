@@ -13,6 +13,9 @@ from functools import lru_cache
 from inspector.frozen import dataclass
 from inspector.model.decision import Category
 
+from .call_nodes import CONVOLUTIONS, MATMULS, calls_of_library
+from .dataflow import operator
+
 
 @dataclass(frozen=True, slots=True)
 class CategoryInfo:
@@ -69,9 +72,8 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "extern kernel in the way",
         "One side is a library call (matrix product, convolution, custom operator) that runs as it is; "
         "generated code cannot be put inside.",
-        "For matrix products and convolutions try mode='max-autotune' (max_autotune_gemm), whose templates "
-        "take in pointwise neighbours (epilogue_fusion, prologue_fusion), or a library call that includes "
-        "the step, such as a bias or an activation. A custom operator has to do the step itself.",
+        "Nothing to do around a call that runs as it is, unless one operator does both; a custom operator "
+        "can do the step itself.",
         False,
     ),
     "template_rule": CategoryInfo(
@@ -134,6 +136,25 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         True,
     ),
 }
+
+
+_AROUND = {
+    "attention": "flex_attention takes in what changes its scores (score_mod, block_mask); what stands "
+    "before or behind the call stays a kernel of its own.",
+    "product": "mode='max-autotune' (max_autotune_gemm), whose templates take in pointwise neighbours "
+    "(epilogue_fusion, prologue_fusion), or a library call that includes the step, such as a bias or an "
+    "activation.",
+}
+
+
+def around_library(kernel: str, device: str) -> str:
+    """What can be done for a step beside a library's call with that name; empty where the category says it.
+    Convolutions have templates on a GPU alone (torch/_inductor/kernel/conv.py)."""
+    name = operator(kernel)
+    if "attention" in name or "scaled_dot_product" in name:
+        return _AROUND["attention"]
+    templated = (MATMULS,) if device == "cpu" else (MATMULS, CONVOLUTIONS)
+    return _AROUND["product"] if calls_of_library(name) in templated else ""
 
 
 @dataclass(frozen=True, slots=True)
