@@ -260,6 +260,18 @@ def test_half_precision_overflow_is_judged_after_rounding() -> None:
     assert compare(early, rounded, reference).verdict == "mismatch"
 
 
+def test_half_of_an_exponential_is_infinite_early() -> None:
+    """A vectorized sinh has infinity from 89 on, where the true one is 2.2e38; a scalar one is finite there."""
+    reference = truth([89.2]).sinh()
+    assert 2e38 < float(reference) < 3.4e38
+    early = torch.tensor([math.inf])
+    assert compare(early, reference.float(), reference).verdict == "match"
+    assert compare(-early, reference.float(), reference).verdict == "mismatch"
+    far = truth([1e38])
+    assert compare(early, far.float(), far).verdict == "mismatch"
+    assert compare(far.float(), early, truth([math.inf])).verdict == "mismatch"
+
+
 def test_where_nothing_is_finite_places_and_signs_are_compared() -> None:
     nothing = truth([math.nan, math.inf])
     result = compare(nothing.float(), nothing.float(), nothing)
