@@ -56,9 +56,11 @@ _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 _LOOSE = frozenset({"sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
-_WHOLE_QUOTIENTS = frozenset({"floordiv", "truncdiv"})
-QUOTIENTS = _WHOLE_QUOTIENTS | {"remainder", "fmod", "mod"}
+_DIVIDED = re.compile(r"ops\.(floordiv|truncdiv|remainder|fmod|mod)\((\w+), (\w+)")
 """Operators whose result for a large quotient depends on how that is rounded as well."""
+
+_WHOLE_QUOTIENTS = frozenset({"floordiv", "truncdiv"})
+_INTEGER = re.compile(r"(\w+) = ops\.(?:constant|index_expr|to_dtype)\([^,\n]+, torch\.u?int")
 
 _ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
 
@@ -111,6 +113,7 @@ class Draws:
         # Indices, and what the program asserts something of.
         self._addresses = _sources(bodies, _ADDRESS, past=_DECIDES)
         self._divisors = _sources(bodies, _DIVISOR)
+        self._quotients = _quotients(bodies)
         self._sorted = set(_SORTED.findall(text))
         self._loaded = set(_LOADED.findall(text))
         # What adds up in any order: extremes would cancel or not.
@@ -184,10 +187,10 @@ class Draws:
             return False
         if kind == "wide" and turn and "'prod'" in text:
             return True
-        if operators & QUOTIENTS and dtype.is_floating_point:
+        if (quotients := _quotients(bodies)) and dtype.is_floating_point:
             # A GPU's remainder is exact; vectorised C++ subtracts a multiple, known of small ones.
             exact = self._on_gpu and kind == "wide" and turn == 1
-            return not exact and (kind != "solved" or bool(operators & _WHOLE_QUOTIENTS))
+            return not exact and (kind != "solved" or bool(quotients & _WHOLE_QUOTIENTS))
         return bool(operators & _LOOSE) and kind != "wide"
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
@@ -235,7 +238,7 @@ class Draws:
                 drawn = by_row(row_of(count, stride, length), number, generator, time, self._constants)
                 drawn = self._mean_known(drawn)
             elif kind == "numbers":
-                exact = bool(self._operators & QUOTIENTS)
+                exact = bool(self._quotients)
                 pool = numbers.pool_of(self._constants, generator, exact=exact)
                 pool = pool.to(torch.float16 if narrow else dtype).to(torch.float64)
                 drawn = self._numbers(pool, count, generator, name, number, turn)
@@ -251,7 +254,7 @@ class Draws:
                         # What another input of that size draws as well.
                         alike = torch.Generator().manual_seed(self._seed * 1_009 + turn)
                         drawn = paired(drawn, row, pool, number, alike) if len(self._inputs) > 1 else drawn
-                    elif turn > 1 and number % 2 == turn % 2 and not self._operators & QUOTIENTS:
+                    elif turn > 1 and number % 2 == turn % 2 and not self._quotients:
                         # Beside ties of the other inputs: a quotient of them may be anything.
                         drawn = self._floats("wide", own, count, generator, length, 2)
                     last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
@@ -409,7 +412,7 @@ class Draws:
             # Products that pass through denormal numbers depend on their order.
             reach = 1.5
         low, high = -reach, reach
-        if turn == 1 and self._operators & QUOTIENTS:
+        if turn == 1 and self._quotients:
             # As large as each other: small quotients of large numbers.
             low, high = 2.2, 2.9
         elif turn == 1:
@@ -481,6 +484,15 @@ def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str]
             seen.add(name)
             pending += made_of.get(name, ())
     return {name for name in seen if " " not in name}
+
+
+def _quotients(bodies: Sequence[str]) -> set[str]:
+    """Operators that divide floats and keep what is whole, or what is left."""
+    found = set()
+    for body in bodies:
+        integers = set(_INTEGER.findall(body))
+        found |= {name for name, *operands in _DIVIDED.findall(body) if not integers.intersection(operands)}
+    return found
 
 
 def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:

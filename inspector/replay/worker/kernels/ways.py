@@ -16,7 +16,7 @@ from torch import Tensor
 
 from inspector.model.replay import ValueKind
 from inspector.replay.worker.kernels import numbers
-from inspector.replay.worker.kernels.draws import QUOTIENTS, Draws
+from inspector.replay.worker.kernels.draws import Draws
 from inspector.replay.worker.kernels.rows import one_of_each, row_of
 
 _FAR = (
@@ -46,6 +46,11 @@ _SOLVED_TIMES = 16
 
 _FIRST = (1.0, 0.0, 2.0, 0.5, 3.0, 10.0)
 """Numbers that matter most, and their opposites."""
+
+_FILLS = (
+    0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, 10.0, -200.0, 1e-5, 3e9, -3e9, math.inf, -math.inf,
+)  # fmt: skip
+"""What all elements are in some launches of special values."""
 
 _REACHES = (0.02, 1e-3, 3.2, 60.0)
 """Magnitudes of what is added up together."""
@@ -127,6 +132,10 @@ class Ways(Draws):
         memory = flat[solve.name]
         each = [self.values(kind, memory, number, solve.name, turn) for turn in turns]
         known = [values for values in each if values is not None]
+        if kind == "special":
+            fills = [value for value in _FILLS if math.isfinite(value) or not self._welford]
+            for place, values in enumerate(known[:: len(known) // len(fills) or len(known)]):
+                values.fill_(fills[(place + solve.time) % len(fills)])
         return around, torch.stack(known) if known else None
 
     def _is_number(self, name: str, memory: Tensor) -> bool:
@@ -210,7 +219,7 @@ class Ways(Draws):
         overflow in one order and not in another, and quotients have digits that decide a remainder."""
         if not dtype.is_floating_point:
             return float(self._reach(dtype) - 1)
-        if self._operators & QUOTIENTS:
+        if self._quotients:
             return _MOST_DIVIDED
         return _MOST_REDUCED if self._reduces else math.inf
 
