@@ -59,7 +59,6 @@ _LOOSE = frozenset({"sort", "bucketize"})
 _DIVIDED = re.compile(r"ops\.(floordiv|truncdiv|remainder|fmod|mod)\((\w+), (\w+)")
 """Operators whose result for a large quotient depends on how that is rounded as well."""
 
-_WHOLE_QUOTIENTS = frozenset({"floordiv", "truncdiv"})
 _INTEGER = re.compile(r"(\w+) = ops\.(?:constant|index_expr|to_dtype)\([^,\n]+, torch\.u?int")
 
 _ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
@@ -187,10 +186,9 @@ class Draws:
             return False
         if kind == "wide" and turn and "'prod'" in text:
             return True
-        if (quotients := _quotients(bodies)) and dtype.is_floating_point:
-            # A GPU's remainder is exact; vectorised C++ subtracts a multiple, known of small ones.
-            exact = self._on_gpu and kind == "wide" and turn == 1
-            return not exact and (kind != "solved" or bool(quotients & _WHOLE_QUOTIENTS))
+        if _quotients(bodies) and dtype.is_floating_point:
+            # A GPU's remainder is exact; vectorised C++ subtracts a multiple.
+            return not (self._on_gpu and kind == "wide" and turn == 1)
         return bool(operators & _LOOSE) and kind != "wide"
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
