@@ -62,8 +62,8 @@ print('done')
 """
 PATIENCE_S = 60.0
 THEIRS = re.compile(r"torchinductor_.+|cc\w{6}\.\w+")
-"""What the program leaves without us, too: torch's cache of precompiled headers, which it keeps for other runs, and
-the file of a compiler that was killed."""
+"""What the program leaves without us, too: torch's cache of precompiled headers, which it keeps for other
+runs, and the file of a compiler that was killed."""
 
 
 class Round:
