@@ -53,9 +53,12 @@ def _floods(text: str) -> Iterator[int]:
 
 def escaped(text: str, escape: Callable[[str], str]) -> str:
     """`text` with `escape` of each character that is not printable where it stands."""
+    bad = {ord(char): escape(char) for char in set(text) if not is_printable(char)}
     floods = () if text.isascii() else frozenset(_floods(text))
+    if not floods:
+        return text.translate(bad)
     return "".join(
-        escape(char) if place in floods or not is_printable(char) else char for place, char in enumerate(text)
+        escape(char) if place in floods else bad.get(ord(char), char) for place, char in enumerate(text)
     )
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +22,17 @@ from looking import VIEWS, see_explain, see_ir, see_plan, see_summary
 from monkey import Monkey
 from replays import replay_of, result_of
 
+from inspector import text
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
 from inspector.explain import explain
 from inspector.explain.program import read_program
+from inspector.gates.judge import _CALLED
 from inspector.gather import fusion_of, summary_of
 from inspector.model.edits import KernelEdit
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
+from inspector.pack.private import Private
+from inspector.pack.run import Packer
 from inspector.present.drawing import _place
 from inspector.present.highlight import highlight
 from inspector.readers.fx_graph import parse_fx_graph
@@ -35,6 +40,7 @@ from inspector.readers.output_code import parse_output_code
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 from inspector.readers.schedule import parse_schedule
+from inspector.readers.stages.sass import parse_sass
 from inspector.readers.text import decode, from_json
 from inspector.replay.edits import EditFolder
 from inspector.replay.lowering import keep
@@ -352,3 +358,34 @@ def test_stages_that_have_no_room_leave_no_half_file(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space"):
         keep(tmp_path / "made", tmp_path / "run", ["key"])
     assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+
+
+def test_lines_in_which_nothing_begins_take_no_time() -> None:
+    started = time.process_time()
+    assert _CALLED.findall("a" * 300_000) == [] and _CALLED.findall("x = f(g(y))") == ["f", "g"]
+    filled = "        /*0010*/    MOV R1, " + " " * 200_000 + "c ;\n"
+    assert len(parse_sass("sass", filled * 2, "f.sass").lines) == 2
+    words = ("-a" * 100_000, "-" * 200_000, "A_" * 100_000, "eyJ-" * 50_000, "a+" * 100_000, "\\" * 200_000)
+    private = Private()
+    for word in words:
+        private.learn(f"/ @ token {word}")
+        private.clean(f"/ @ token {word}")
+    assert time.process_time() - started < 30
+
+
+def test_what_is_escaped_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(text, "is_printable", lambda one: bool(seen.append(one)) or one.isprintable())
+    assert text.escaped("\x1bé" * 1000, lambda char: "?") == "?é" * 1000 and len(seen) == 2
+    flood = "a" + "\u0301" * 40
+    assert text.escaped(flood, lambda char: "?").count("?") > 20
+
+
+def test_half_a_pair_of_surrogates_is_packed_as_json_names_it(run: Path, tmp_path: Path) -> None:
+    """What JSON names as \\ud800 no encoding has."""
+    data = {"schema": MANIFEST_SCHEMA, "command": ["python", "x\ud800.py"], "status": "done", "exit_code": 0}
+    (run / MANIFEST_NAME).write_text(json.dumps(data))
+    Packer(Run.open(run)).write(tmp_path / "run.tar.gz")
+    with tarfile.open(tmp_path / "run.tar.gz") as tar:
+        packed = tar.extractfile(f"run/{MANIFEST_NAME}")
+        assert packed is not None and json.loads(packed.read())["command"][1].endswith("\ud800.py")

@@ -33,7 +33,7 @@ from inspector.units import comparison, duration, plural, size
 from .budget import Budget, Share
 from .memory import peak_bytes
 
-_CALLED = re.compile(r"(\w+)\(")
+_CALLED = re.compile(r"(?<!\w)(\w+)\(")
 _EAGER_EVENTS = {
     "skipped_frame": "the frame runs in eager",
     "compile_error": "compiling failed, and the frame runs in eager",

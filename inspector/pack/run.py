@@ -206,7 +206,7 @@ class Packer:
                     _add(tar, f"{top}/{member}", data)
                     count, size = count + 1, size + len(data)
                 for name, text in self._programs.items():
-                    data = self.rewritten(name, text).encode()
+                    data = _encoded(self.rewritten(name, text))
                     _add(tar, f"{top}/{self.private.clean(name)}", data)
                     count, size = count + 1, size + len(data)
                 for name, path in self._inputs.items():
@@ -224,7 +224,7 @@ class Packer:
         )  # fmt: skip
 
     def _bytes(self, name: str, path: Path) -> bytes:
-        data = self.rewritten(name, self._text(path) or "").encode()
+        data = _encoded(self.rewritten(name, self._text(path) or ""))
         with open_plain(path) as file:
             packed = file.read(2) == b"\x1f\x8b"
         return gzip.compress(data, mtime=0) if packed else data
@@ -259,6 +259,11 @@ def _environment(data: dict[str, object]) -> dict[str, str]:
         if isinstance(values, dict)
         else {}
     )
+
+
+def _encoded(text: str) -> bytes:
+    """Half a pair of surrogates, which JSON may have named, is written as JSON and Python name it."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _with_digests(text: str, clean: str) -> str:

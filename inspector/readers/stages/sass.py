@@ -14,7 +14,7 @@ from inspector.model.problem import Problem
 # 	//## File "/a/triton_helpers.py", line 315 inlined at "/a/kernel.py", line 53
 _FILE = re.compile(r'\s*//## File "((?:[^"\\]|\\.)*)", line (\d+)')
 #         /*0010*/                   S2R R0, SR_CTAID.X ;
-_INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?$")
+_INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*)")
 # /*1440*/ BRA `(.L_x_0);     behind the last instruction
 _FILLING = re.compile(r"(?:BRA `\(|NOP\b)")
 #   REG:32 STACK:0 SHARED:0 LOCAL:0 CONSTANT[0]:576 TEXTURE:0 SURFACE:0 SAMPLER:0
