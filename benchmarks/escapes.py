@@ -1,6 +1,6 @@
 """Attacks every command and screen with text that commands a terminal, hides, or is markup, in every field of a run.
 
-    python benchmarks/escapes.py [-k TEXT] [--without TEXT]      rows whose name has TEXT, or not that
+    python benchmarks/escapes.py [-k TEXT] [--without TEXT] [--attack NAME ...]   rows whose name has TEXT, or not that
 
 For each attack two captured runs, of a CPU and of a GPU, are spoiled in every text of every artifact, their folders'
 names included, and looked at. A cell is "reached/raw": how often the attack's mark came out, and how often something of it came out as it was:
@@ -362,6 +362,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("-k", dest="wanted", default="")
     parser.add_argument("--without", default="nothing")
+    parser.add_argument("--attack", dest="attacks", nargs="+", choices=ATTACKS, default=[*ATTACKS], metavar="NAME")
     given = parser.parse_args()
     wanted = given.wanted
     from sharing import unpacked
@@ -377,7 +378,7 @@ def main() -> int:
         samples = tuple(
             unpacked(ROOT / "sample_runs" / name / "run.tar.xz", place) / name for name in ("breaks", "h200")
         )
-        for attack in ATTACKS:
+        for attack in given.attacks:
             with attacked(samples, place / "attacked", attack) as spoiled:
                 cells = dict(commands(spoiled, wanted))
                 if not wanted or wanted in ("mcp", "notebook", "doctor"):
@@ -393,9 +394,9 @@ def main() -> int:
             # Screens tell the collector to leave alone what is alive, which ends with them.
             gc.unfreeze()
             gc.collect()
-    print(f"{'':22}" + "".join(f"{attack:>11}" for attack in ATTACKS))
+    print(f"{'':22}" + "".join(f"{attack:>11}" for attack in given.attacks))
     for name, row in table.items():
-        print(f"{name:22}" + "".join(f"{row[attack]!s:>11}" for attack in ATTACKS))
+        print(f"{name:22}" + "".join(f"{row[attack]!s:>11}" for attack in given.attacks))
     found = sum(cell.raw for row in table.values() for cell in row.values())
     unreached = [
         name

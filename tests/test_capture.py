@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import textwrap
-import time
 import venv
 from pathlib import Path
 
 import pytest
 from capturing import manifest_of
+from terminals import Terminal
 from waiting import PATIENCE_S, is_running, wait_until, wait_until_gone
 
 from inspector.capture.environment import CaptureOptions
@@ -316,38 +311,6 @@ def test_a_second_interrupt_kills_at_once_with_the_workers() -> None:
 
 
 # -- on a terminal
-
-
-class Terminal:
-    """A process that has a pseudo-terminal of its own as controlling terminal."""
-
-    def __init__(self, words: list[str]) -> None:
-        pid, self.descriptor = pty.fork()
-        if pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
-            os.execv(words[0], words)
-        self.pid = pid
-        self.seen = b""
-
-    def read(self, until: bytes | None = None) -> bytes:
-        """Everything up to `until`, or to the end."""
-        end = time.monotonic() + PATIENCE_S
-        while until is None or until not in self.seen:
-            assert time.monotonic() < end, self.seen
-            if not select.select([self.descriptor], [], [], 0.1)[0]:
-                continue
-            try:
-                data = os.read(self.descriptor, 65536)
-            except OSError:
-                data = b""
-            if not data:
-                break
-            self.seen += data
-        return self.seen
-
-    def close(self) -> int:
-        os.close(self.descriptor)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def test_the_program_still_sees_a_terminal() -> None:

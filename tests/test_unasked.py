@@ -4,9 +4,11 @@ execute something, on a folder and on an archive in which all that could be run 
 # ruff: noqa: E501
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +16,9 @@ from typing import Any
 
 import pytest
 from canaries import plant, silence, sung
+from terminals import Terminal
 from textual.pilot import Pilot
-from tui_support import press, settle, text
+from tui_support import press, settle, text, until
 from waiting import PATIENCE_S
 
 from inspector.cli import cli
@@ -27,11 +30,13 @@ from inspector.seal import seal
 from inspector.trial.run import why_not
 from inspector.tui import navigation as to
 from inspector.tui.app import InspectorApp
+from inspector.tui.capturing import CaptureJob
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.index import IndexScreen
+from inspector.tui.screens.live import LiveScreen
 from inspector.tui.widgets.table_view import TableView
 
 REFUSED = {
@@ -63,10 +68,11 @@ LOOKS = {
 """What only looks; started in the run's own folder, as people do."""
 
 ELSEWHERE = {
-    "capture": "runs what the user names",
-    "web": "serves `open`, see test_web_and_mcp; mcp likewise",
-    "mcp": "",
+    "capture": "test_a_capture_on_screen_executes_what_was_typed_alone",
+    "web": "test_the_browsers_screens_execute_nothing",
+    "mcp": "test_agents_and_notebooks_execute_nothing",
 }
+"""By command the test that walks it."""
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +118,7 @@ def canaries(made: Path) -> list[str]:
 
 def test_every_command_is_here() -> None:
     assert set(cli.commands) == {*REFUSED, *LOOKS, *ELSEWHERE}
+    assert all(name in globals() for name in ELSEWHERE.values())
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -295,6 +302,97 @@ def _index_of(made: Path, folder: Path, index: Path) -> Path:
     for module in (folder / "run").glob("*.py"):
         shutil.copy(module, index)
     return index
+
+
+STEPS = ((b"e", b"measure"), (b"R", b"Only replay"), (b"n", b"measure"))
+"""On a run's first screen: explain it, measure it, and no to the question; what is drawn after each key."""
+
+
+@pytest.mark.parametrize("words", [["open", "RUN"], ["open", "ARCHIVE"], [], ["open", "INDEX"]])
+def test_a_terminal_in_the_runs_own_folder(made: Path, tmp_path: Path, words: list[str]) -> None:
+    """The program as people start it, with the run's modules beside it."""
+    places = {"RUN": str(made / RUNS["keyed"]), "ARCHIVE": str(made / RUNS["archive"])}
+    folder = made / RUNS["keyed"]
+    if "INDEX" in words:
+        places["INDEX"] = str(folder := _index_of(made, made / "keyed", tmp_path / "index"))
+    command = own_command(*(places.get(word, word) for word in words))
+    terminal = Terminal(command, folder, {**_environment(made), "TERM": "xterm-256color"})
+    if "INDEX" in words:
+        terminal.read(b"all-runs")
+        terminal.type(b"\t", b"opens")
+    if not words or "INDEX" in words:
+        os.write(terminal.descriptor, b"\r")
+    terminal.read(b"explain")
+    for key, drawn in STEPS:
+        terminal.type(key, drawn)
+    os.write(terminal.descriptor, b"q")
+    terminal.read()
+    assert terminal.close() == 0 and canaries(made) == []
+
+
+@pytest.mark.parametrize("run", ["keyed", "archive"])
+async def test_the_browsers_screens_execute_nothing(made: Path, tmp_path: Path, run: str) -> None:
+    """Served from the run's own folder; its name is one that a shell would obey."""
+    aiohttp = pytest.importorskip("aiohttp")
+    pytest.importorskip("textual_serve")
+    path = tmp_path / f"$(touch sung);touch sung&{'a.tar.gz' if run == 'archive' else 'a'}"
+    path.symlink_to(made / RUNS[run])
+    folder = made / RUNS["keyed"]
+    server = subprocess.Popen(
+        own_command("web", str(path)), cwd=folder, env=_environment(made), stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert server.stderr is not None
+    address = server.stderr.readline().strip()
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"ws{address.removeprefix('http')}ws?width=120&height=40") as socket,
+        ):
+            for key, drawn in ((b"", b"explain"), *STEPS):
+                await socket.send_json(["stdin", key.decode()])
+                shown = b""
+                while drawn not in shown:
+                    message = await asyncio.wait_for(socket.receive(), PATIENCE_S)
+                    assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), shown
+                    shown += message.data if isinstance(message.data, bytes) else message.data.encode()
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(PATIENCE_S) == 0
+    assert canaries(made) == [] and not [*folder.rglob("sung"), *tmp_path.rglob("sung")]
+
+
+async def test_a_capture_on_screen_executes_what_was_typed_alone(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a stranger's folder, of a program that leaves the stranger's graphs and records in the run: while it
+    runs, and on the screen that opens after that."""
+    run, there = made / RUNS["keyed"], tmp_path / "there"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(run)
+    # Modules and records lie beside the graphs, where a reader that follows the run meets them.
+    program = tmp_path / "program.sh"
+    program.write_text(f"cp -r {run}/* $(dirname $TORCH_TRACE); touch {there}; read _ < {tmp_path}/pipe\n")
+    os.mkfifo(tmp_path / "pipe")
+    app = InspectorApp(str(made / "known"))
+    async with app.run_test(size=(140, 45)) as pilot:
+        await settle(pilot)
+        app.post_message(to.Open(to.CaptureTarget(("sh", str(program)))))
+        await settle(pilot)
+        app.screen.query_one("#form-out").value = str(tmp_path / "new")  # type: ignore[attr-defined]
+        await press(pilot, "enter", "y")
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen) and there.exists())
+        job = app.jobs[0]
+        assert isinstance(job, CaptureJob)
+        await until(pilot, lambda: job.sighting.counts)
+        for key in (*KEYS, "tab", "j", "1", "2"):
+            await press(pilot, key)
+            while isinstance(app.screen, ConfirmScreen):
+                await press(pilot, "n")
+        (tmp_path / "pipe").write_text("go\n")
+        await until(pilot, lambda: isinstance(app.screen, FirstScreen))
+        await settle(pilot)
+    assert job.outcome is not None and canaries(made) == []
 
 
 @pytest.mark.avx512
