@@ -190,7 +190,8 @@ class Draws:
         if (quotients := _quotients(bodies)) and dtype.is_floating_point:
             # A GPU's remainder is exact; vectorised C++ subtracts a multiple, known of small ones.
             exact = self._on_gpu and kind == "wide" and turn == 1
-            return not exact and (kind != "solved" or bool(quotients & _WHOLE_QUOTIENTS))
+            known = kind == "solved" and not self._on_gpu and not quotients & _WHOLE_QUOTIENTS
+            return not (exact or known)
         return bool(operators & _LOOSE) and kind != "wide"
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
