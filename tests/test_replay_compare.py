@@ -262,7 +262,7 @@ def test_half_precision_overflow_is_judged_after_rounding() -> None:
 
 
 def test_half_of_an_exponential_is_infinite_early() -> None:
-    """A vectorized sinh is infinite from 89 on, where the true one is 2.2e38; a scalar one has a number."""
+    """A vectorized sinh has infinity from 89 on, where the true one is 2.2e38."""
     reference = truth([89.2, 89.2, 50.0]).sinh()
     assert 2e38 < float(reference[0]) < 3.4e38
 

@@ -202,6 +202,13 @@ def test_a_remainder_may_be_what_a_rounded_quotient_leaves() -> None:
     rounded = Noise(1).remainder(exact, value, divisor, torch.float32)
     assert abs(float(rounded[0] - exact[0])) > 0.6 and abs(float(rounded[1] - exact[1])) < 1e-6
     assert bool((Noise(1, libdevice=True).remainder(exact, value, divisor, torch.float32) == exact).all())
+    # How the multiple is rounded is no matter of the quotient, and without a multiple nothing is rounded.
+    value = torch.tensor([20.25, 0.5], dtype=torch.float64)
+    found = [
+        Noise(seed).remainder(value % 1.5, value, torch.tensor(1.5), torch.float32) for seed in (1, 3, 5)
+    ]
+    assert len({float(each[0]) for each in found}) == 3 and all(float(each[1]) == 0.5 for each in found)
+    assert all(abs(float(each[0]) - 0.75) <= 20.25 * 2**-23 for each in found)
 
 
 def test_the_schema_has_every_kind_of_values() -> None:

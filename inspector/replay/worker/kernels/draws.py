@@ -383,12 +383,16 @@ class Draws:
         drawn = drawn.abs() if "pow" in self._operators else drawn
         special = math.nan if self._welford else _ALONE[number % len(_ALONE)]
         special = abs(special) if "pow" in self._operators else special
-        if name == self._inputs[number // len(_ALONE) % len(self._inputs)]:
+        time, mine = divmod(number // len(_ALONE), len(self._inputs))
+        if name != self._inputs[mine]:
+            return drawn
+        if time % 2 and name in self._rows:
+            stride, length = self._rows[name][0]
+            order = torch.randperm(count, generator=generator)
+            drawn[one_of_each(row_of(count, stride, length), order)] = special
+        else:
             among = min(count, _LAST) if number % 2 else count
             drawn[count - 1 - int(torch.randint(among, (), generator=generator))] = special
-            for stride, length in self._rows.get(name, ())[: 1 if number // len(_ALONE) % 4 >= 2 else 0]:
-                order = torch.randperm(count, generator=generator)
-                drawn[one_of_each(row_of(count, stride, length), order)] = special
         return drawn
 
     def _pool(self, dtype: torch.dtype) -> Tensor:

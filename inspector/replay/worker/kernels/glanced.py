@@ -16,8 +16,9 @@ from inspector.replay.worker.compare import tolerances
 _MOST_MEMORY = 1 << 24
 """Elements of all launches' results that are kept at once."""
 
-Results = Mapping[str, tuple[Tensor, Tensor]]
-"""By output what the loops make of each launch's values, (launches, elements), and where they do."""
+Results = Mapping[str, tuple[Tensor, Tensor] | None]
+"""By output what the loops make of each launch's values, (launches, elements), and where they do; None where
+that is not known. Nothing of an output that is the same for all values."""
 
 
 def glanced(
@@ -35,8 +36,9 @@ def glanced(
     looked_at = {
         name: memory
         for name, memory in outputs.items()
-        if name in results and results[name][0].shape[1] == memory.numel()
+        if (known := results.get(name)) is not None and known[0].shape[1] == memory.numel()
     }
+    unknown = results.keys() - looked_at.keys()
     elements = sum(memory.numel() for memory in looked_at.values())
     if not looked_at or elements * len(values) > _MOST_MEMORY:
         return [(number, None) for number in range(len(values))]
@@ -49,17 +51,18 @@ def glanced(
             return [(number, None)]
         for name, memory in looked_at.items():
             got[name].append(memory.clone())
-    far = torch.stack([_apart(torch.stack(launches), *results[name]).cpu() for name, launches in got.items()])
+    far = torch.stack([_apart(torch.stack(launches), results[name]) for name, launches in got.items()]).cpu()
     order = far.amax(0).argsort(descending=True, stable=True).tolist()
-    whole = len(looked_at) == len(outputs)
     differ = (
         {name for name, apart in zip(got, far[:, number], strict=True) if apart > 1} for number in order
     )
-    return [(number, names if whole else None) for number, names in zip(order, differ, strict=True) if names]
+    return [(number, names | unknown) for number, names in zip(order, differ, strict=True) if names]
 
 
-def _apart(compiled: Tensor, expected: Tensor, where: Tensor) -> Tensor:
+def _apart(compiled: Tensor, known: tuple[Tensor, Tensor] | None) -> Tensor:
     """Of each launch how far off the farthest element is, in tolerances."""
+    assert known is not None
+    expected, where = known
     if not compiled.dtype.is_floating_point:
         return ((compiled != expected.to(compiled.dtype)) & where).any(1).double() * 2
     rtol, _ = tolerances(compiled.dtype)

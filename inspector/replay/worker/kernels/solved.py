@@ -66,7 +66,7 @@ class Solver:
         most: float = math.inf,
         copies: int = 12,
     ) -> None:
-        self.results: dict[str, tuple[Tensor, Tensor]] = {}
+        self.results: dict[str, tuple[Tensor, Tensor] | None] = {}
         """By buffer what the loops make of the solution, (copies, elements), and where they do."""
         self._copies = copies
         self._reach = reach

@@ -145,7 +145,12 @@ class Noise:
         if self._on_gpu or self._seed % 2 == 0 or not result.dtype.is_floating_point:
             return result
         left, right = value.to(dtype), divisor.to(dtype)
-        return (left - (left / right).floor() * right).to(result.dtype)
+        whole = (left / right).floor()
+        # How the multiple is rounded may be off by as much as the dividend's last place.
+        size = torch.where(whole == 0, 0.0, float(torch.finfo(dtype).eps) * left.abs()).to(result.dtype)
+        moved = self.disturbed(size, 1.0)
+        assert isinstance(moved, Tensor)
+        return (left - whole * right).to(result.dtype) + (moved - size)
 
     def order(self, count: int, device: torch.device) -> Tensor:
         """Positions in another order: backwards from the first seed, at random from others."""

@@ -148,13 +148,14 @@ class Watch:
         if len(places):
             self.sites.append(Site(operator, apart, known[1], flat[places], places, value.numel()))
 
-    def results(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """By buffer what the copies last computed for its memory, (copies, elements), and where; without
-        those that are added to in place."""
+    def results(self) -> dict[str, tuple[Tensor, Tensor] | None]:
+        """By buffer what the copies last computed for its memory, (copies, elements), and where; None for
+        those that are added to in place. Nothing of those that do not depend on the source."""
         return {
             name: (self._held[id(known[0])], known[1])
-            for name, known in self._written.items()
             if known is not None and id(known[0]) in self._held
+            else None
+            for name, known in self._written.items()
         }
 
     def stored(self, name: str, memory: Tensor, at: Tensor | None) -> None:
