@@ -24,12 +24,13 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import CLI, ROOT, corpus, machine
+from common import CLI, ROOT, machine
 
 from inspector.readers.run import Run
 from inspector.replay.plan import graph_files
@@ -101,6 +102,27 @@ LATER = Harm(
     "differs from the reference",
 )
 """A kernel makes indices, a later one reads with them: the edit makes them huge."""
+PROGRAM = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(64), nn.LayerNorm(64)
+        self.qkv, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.first(x)).unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+
+model = torch.compile(nn.Sequential(Block(), Block()).eval())
+with torch.no_grad():
+    model(torch.randn(2, 32, 64))
+"""
 LATER_PROGRAM = """import torch
 
 torch._inductor.config.max_fusion_size = 1
@@ -132,8 +154,8 @@ def main() -> int:
     ]
     print("\n".join(lines), flush=True)
     bad = 0
-    with corpus() as runs, TemporaryDirectory(prefix="harm-") as folder:
-        mlp = Subject(runs / "cpu-torch2.13" / "mlp", "model__1_inference", "cpp_fused_gelu_view_2", 2, 16)
+    with TemporaryDirectory(prefix="harm-") as folder:
+        mlp = twice(captured(PROGRAM, Path(folder) / "mlp_run"))
         place = Place(mlp, Path(folder) / "mlp", options.without)
         place.replay(None, "")
         shutil.copytree(place.cache, place.warm)
@@ -156,13 +178,29 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def looked_up(folder: Path) -> Subject:
-    """A run of `LATER_PROGRAM`, captured here: the second kernel reads with what the first one makes."""
-    program, run = folder / "later.py", folder / "later_run"
-    program.write_text(LATER_PROGRAM)
+def captured(text: str, run: Path) -> Path:
+    """A run of this machine's: C++ that was written for wider vectors would not be run."""
+    program = run.with_suffix(".py")
+    program.write_text(text)
     subprocess.run(
         [*CLI, "capture", "-o", str(run), "--", sys.executable, str(program)], check=True, capture_output=True
     )
+    return run
+
+
+def twice(run: Path) -> Subject:
+    """The kernel with a gelu of the graph for inference, which has several layers."""
+    graph = next(graph for graph in Run.open(run).graphs if graph.phase == "inference")
+    code = graph.code()
+    assert code is not None
+    launched = Counter(call.kernel for call in code.calls)
+    kernel = next(name for name in launched if name.startswith("cpp_fused") and "gelu" in name)
+    return Subject(run, graph.ident, kernel, launched[kernel], launched.total() - launched[kernel])
+
+
+def looked_up(folder: Path) -> Subject:
+    """A run of `LATER_PROGRAM`: the second kernel reads with what the first one makes."""
+    run = captured(LATER_PROGRAM, folder / "later_run")
     graph = Run.open(run).graphs[0]
     assert graph.folder is not None
     kernels = re.findall(

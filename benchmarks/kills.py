@@ -61,6 +61,9 @@ f(x).sum().backward()
 print('done')
 """
 PATIENCE_S = 60.0
+THEIRS = re.compile(r"torchinductor_.+|cc\w{6}\.\w+")
+"""What the program leaves without us, too: torch's cache of precompiled headers, which it keeps for other
+runs, and the file of a compiler that was killed."""
 
 
 class Round:
@@ -164,7 +167,8 @@ def killed(
         wrong.append(f"a traceback: {shown.read_bytes()[-400:]!r}")
     said, bad = one.opened()
     shutil.rmtree(one.folder)
-    if number != signal.SIGKILL and (kept := os.listdir(one.temporary)):
+    kept = [name for name in os.listdir(one.temporary) if not THEIRS.fullmatch(name)]
+    if number != signal.SIGKILL and kept:
         wrong.append(f"left behind: {kept}")
     return said, "; ".join([*wrong, *([bad] if bad else [])])
 

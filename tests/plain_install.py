@@ -57,6 +57,8 @@ class Plain:
         folder.mkdir(parents=True)
         self.limit_s = limit_s
         self.folder = folder
+        self.here = folder
+        """Where commands are run, and write."""
         self.bin = folder / "venv" / "bin"
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
@@ -111,7 +113,7 @@ class Plain:
             return self._on_a_terminal(words)
         process = subprocess.Popen(
             words,
-            cwd=self.folder,
+            cwd=self.here,
             env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -130,7 +132,7 @@ class Plain:
         """Ctrl-Q after five seconds."""
         process, terminal = pty.fork()
         if not process:
-            os.chdir(self.folder)
+            os.chdir(self.here)
             os.execvpe(words[0], words, self.environ)
         seen, started, asked = b"", time.monotonic(), False
         while time.monotonic() - started < 60:
@@ -167,14 +169,14 @@ def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
                 return None
             word = sorted(kernels)[0]
         elif word == "edited.cpp":
-            word = str(plain.folder / "edited.cpp")
+            word = str(plain.here / "edited.cpp")
             Path(word).write_text("// no kernel at all\n")
         elif word == "0/1":
             if not ids:
                 return None
             word = ids[0]
         elif word == "repro.py":
-            word = str(plain.folder / word)
+            word = str(plain.here / word)
         elif word.endswith(".json.gz"):
             word = str(run / "profile" / word)
             if not Path(word).exists():
@@ -211,7 +213,8 @@ def complaint(words: list[str], code: int, said: str) -> str | None:
         return f"it ended with {code}"
     if code == 2 and (said.count("\n") > 1 or "No such option" in said):
         return "it is not answered in one line"
-    if words[1] == "replay" and "--source" not in words and not re.search(r"\bmatch|closer", said):
+    checked = re.search(r"\bmatch|closer|take a machine with such vectors", said)
+    if words[1] == "replay" and "--source" not in words and not checked:
         return "no kernel was checked"
     return None
 
@@ -251,6 +254,9 @@ def main() -> int:
         targets = [(kind, plain, run) for kind, run in runs(plain.folder)]
         targets.append(("no torch", bare, targets[-1][2]))
         for kind, place, run in targets:
+            # What one run's commands write is in no other's way.
+            place.here = place.folder / f"of {kind}"
+            place.here.mkdir()
             for command in others:
                 row = table.setdefault(command, {})
                 named = words_for(command, run, place)

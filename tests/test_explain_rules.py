@@ -99,6 +99,9 @@ def test_a_slow_dtype_is_of_the_calls_that_were_measured_so(profiled: Case) -> N
     case = replace(profiled, graphs=(replace(graph, launches=(slow, quick)),))
     (told,) = slow_dtype.find(case)
     assert "1 library call" in told.title and "2.00 ms a call, and 500 us in float32" in told.title
+    own = replace(slow, call=replace(slow.call, kernel="torch.ops.own.gelu.default"))
+    (named,) = slow_dtype.find(replace(case, graphs=(replace(graph, launches=(own, quick)),)))
+    assert "(gelu at " in named.title, "an operator of one's own is no default"
     assert told.how == "replayed" and told.cost_ms == pytest.approx(1.5, abs=0.1)
     assert [claim.call for claim in told.claims] == [slow.call.index]
 

@@ -385,13 +385,14 @@ def test_a_cause_of_what_a_profile_shows_stands_before_what_no_profile_shows(
     told = case([lost], side(5.0, 3.0), side(12.0, 10.0), 5.0, 17.0)
     told = replace(told, graphs=softmax_fallback.graphs)
     parts = (Part("block", 10.0, "profiled", 3.0, 0, (("g", 0),)),)
-    for claimed, seen in ((6.0, 7.0), (2.0, 0.0)):
+    for claimed, seen in ((6.0, True), (2.0, False)):
         own = tuple(replace(part, claimed_ms=(claimed, claimed)) for part in parts)
         account = Account(17.0, 5.0, 0.5, own, claimed_ms=(claimed, claimed))
-        assert slower_than_eager.told_where_seen(told, account) == seen
-        finding = slower_than_eager.slower_than_eager(told, account)
-        assert finding is not None
-        assert ("profiled calls lose 7.00 ms and no more" in finding.title) == bool(seen)
+        found = slower_than_eager.slower_than_eager(told, account)
+        assert found is not None
+        rule, finding = found
+        assert rule is (slower_than_eager.UNSEEN if seen else slower_than_eager.UNKNOWN)
+        assert ("profiled calls lose 7.00 ms and no more" in finding.title) == seen
     loud = Finding("slower_than_eager", "medium", "", None, 8.0, (), "", "measured", share=0.5)
     cause = replace(loud, rule="recomputed", how="estimated")
     first, second = sorted(

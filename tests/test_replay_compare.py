@@ -32,6 +32,7 @@ from inspector.replay.worker.reference.evaluate import (  # noqa: E402
     record,
     undefined_reason,
 )
+from inspector.replay.worker.reference.noise import Noise  # noqa: E402
 from inspector.replay.worker.timing.rounds import rounds_that_fit, timing_of  # noqa: E402
 
 
@@ -262,14 +263,22 @@ def test_half_precision_overflow_is_judged_after_rounding() -> None:
 
 def test_half_of_an_exponential_is_infinite_early() -> None:
     """A vectorized sinh is infinite from 89 on, where the true one is 2.2e38; a scalar one has a number."""
-    reference = truth([89.2]).sinh()
-    assert 2e38 < float(reference) < 3.4e38
-    early = torch.tensor([math.inf])
-    assert compare(early, reference.float(), reference).verdict == "match"
-    assert compare(-early, reference.float(), reference).verdict == "mismatch"
-    far = truth([1e38])
-    assert compare(early, far.float(), far).verdict == "mismatch"
-    assert compare(far.float(), early, truth([math.inf])).verdict == "mismatch"
+    reference = truth([89.2, 89.2, 50.0]).sinh()
+    assert 2e38 < float(reference[0]) < 3.4e38
+
+    def noisy(name: str) -> Any:
+        return lambda seed: Noise(seed).function(reference, 1e-7, name)
+
+    early = torch.tensor([math.inf, float(reference[1]), float(reference[2])])
+    eager = reference.float()
+    assert compare(early, eager, reference, noisy=noisy("sinh")).verdict == "match"
+    assert compare(early, eager, reference, noisy=noisy("expm1")).verdict == "mismatch"
+    early[2] = math.inf
+    assert compare(early, eager, reference, noisy=noisy("sinh")).verdict == "mismatch"
+    # In float64 there is room.
+    narrow = lambda seed: Noise(seed).function(reference, 2e-16, "sinh")  # noqa: E731
+    wide = torch.tensor([math.inf, *reference[1:].tolist()], dtype=torch.float64)
+    assert compare(wide, reference, reference, noisy=narrow).verdict == "mismatch"
 
 
 def test_where_nothing_is_finite_places_and_signs_are_compared() -> None:

@@ -29,7 +29,7 @@ from .profiles import Profiles
 from .rule import Rule, Stage, judged, level, louder, rank
 from .rules import RULES
 from .rules.healthy import healthy
-from .rules.slower_than_eager import UNKNOWN, UNSEEN, slower_than_eager, told_where_seen
+from .rules.slower_than_eager import slower_than_eager
 from .verdict import verdict
 from .where import compile_call, places
 
@@ -78,8 +78,7 @@ def _explained(case: Case) -> Iterator[Explanation]:
     asked = [(rule, finding) for rule in RULES for finding in _findings(rule, case, failed)]
     settled, account = settle(open_account(case, ledger), asked)
     if (slower := slower_than_eager(case, account)) is not None:
-        rule = UNSEEN if told_where_seen(case, account) else UNKNOWN
-        rest, account = settle(account, [(rule, slower)])
+        rest, account = settle(account, [slower])
         settled += rest
     noise = {"call": account.noise_ms, "run": case.once_noise_ms, "remark": 0.0}
     ranked = [

@@ -392,7 +392,7 @@ def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
     text = [Line(), line(f"{graph.name}: ", *launches_line(graph).spans)]
     text += table_lines(Table("Kernels", columns, tuple(rows)), width)
     if rest := ordered[_MOST_KERNELS:]:
-        share = f" take {percent(sum(_launch_ms(group) or 0.0 for group in rest) / total)}" if total else ""
+        share = f", {percent(sum(_launch_ms(group) or 0.0 for group in rest) / total)}" if total else ""
         text.append(line(f"{plural(len(rest), 'more kernel')}{share} (--json has all)"))
     edits = (item for edit in graph.edits for item in _edit_lines(graph, edit))
     text += plain(_operator_texts(graph))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.dataflow import operator
 from inspector.explain.case import Case
 from inspector.explain.claims import on_launches
 from inspector.explain.estimate import memory_ms, peak
@@ -42,7 +43,7 @@ def find(case: Case) -> Iterable[Finding]:
         text = f"{duration(each)}, and {duration(each * (call.of_float32 or 1.0))} in float32: {call.name}"
         evidence += [source_evidence(case, place) for place in call.sources[:1]]
         evidence.append(owner.launch_evidence(call, text))
-    name = launch.name.rsplit(".", 1)[-1]
+    name = operator(launch.name)
     where = f" at {launch.sources[0].short}" if launch.sources else ""
     out_of = (
         "leave these layers out of autocast: with torch.autocast(device, enabled=False) around them"

@@ -36,8 +36,9 @@ from .healthy import UNREAD
 _EAGER_LIBRARY = "library kernels alone take {library}, more than all of eager, which must run others"
 
 
-def slower_than_eager(case: Case, account: Account) -> Finding | None:
-    """What a steady call takes longer than in eager, where most of that is claimed by nobody."""
+def slower_than_eager(case: Case, account: Account) -> tuple[Rule, Finding] | None:
+    """What a steady call takes longer than in eager, where most of that is claimed by nobody, with the rule
+    that this is of."""
     over, noise = account.over_eager_ms, account.noise_ms
     if case.times.outcome != "slower" or over is None or not case.graphs or case.in_eager:
         return None
@@ -58,11 +59,11 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
             on_whole(left - there, "measured", "eager"),
         ]
     why = _where(most, left) if most is not None else _why(case)
-    if seen := told_where_seen(case, account):
+    if seen := _told_where_seen(case, account):
         why = f"as profiled calls lose {duration(seen)} and no more"
     unknown = f", of which {duration(left)} have no known cause" if left < over - ROUNDING else ""
     out = _ruled_out(account, most) if _fits(case) else ()
-    return Finding(
+    return UNSEEN if seen else UNKNOWN, Finding(
         rule="slower_than_eager",
         severity="high",
         title=f"a call takes {duration(over)} more than in eager{unknown}, {why}"
@@ -77,7 +78,7 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
     )
 
 
-def told_where_seen(case: Case, account: Account) -> float:
+def _told_where_seen(case: Case, account: Account) -> float:
     """What profiled calls lost in their parts, where that is less than calls do and a cause of most of it is
     told: the rest is no work that a profile shows, and says nothing against that cause. Else 0."""
     over = account.over_eager_ms or 0.0

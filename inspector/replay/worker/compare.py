@@ -479,11 +479,8 @@ class _Element:
         self.error = torch.where(self.both, (value - rounded).abs(), 0.0)
         self.off = torch.where(self.error == 0, 0.0, self.error / tolerance)
         self.off.masked_fill_(free, 0.0)
-        # Just below the largest number one side may round up to infinity and the other not; what has the
-        # half of an exponential (sinh, cosh) has infinity there already, unless wider numbers compute it.
-        most = float(torch.finfo(dtype).max)
-        reach = most / 2 if most > _AS_WIDE_AS_ITS_SUMS else most
-        edge = torch.isinf(value) & finite & (rounded.abs() + tolerance >= reach)
+        # Just below the largest number one side may round up to infinity and the other not.
+        edge = torch.isinf(value) & finite & (rounded.abs() + tolerance >= float(torch.finfo(dtype).max))
         # Unless it is that number, which a clamp or a constant gives and no rounding.
         either = (torch.sign(value) == torch.sign(rounded)) | (tolerance > rounded.abs())
         edge &= either & (exact.abs() != float(torch.finfo(dtype).max))
@@ -492,8 +489,6 @@ class _Element:
         self.special = ~self.both & ~_same(value, rounded) & ~edge & ~back & ~free
 
 
-_AS_WIDE_AS_ITS_SUMS = 1e30
-"""The largest number of a dtype that is computed in no wider range; float16 and float8 have less."""
 _RTOL_BACK = 1e-2
 """A finite value where the reference rounds to infinity: both are near the dtype's largest number."""
 

@@ -15,7 +15,16 @@ from torch import Tensor
 
 from inspector.model.replay import ValueKind
 from inspector.replay.worker.kernels import numbers
-from inspector.replay.worker.kernels.rows import SORTS, by_row, capped, paired, row_of, rows_of, rows_on
+from inspector.replay.worker.kernels.rows import (
+    SORTS,
+    by_row,
+    capped,
+    one_of_each,
+    paired,
+    row_of,
+    rows_of,
+    rows_on,
+)
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
@@ -29,6 +38,8 @@ _DECIDES = re.compile(r"ops\.(?:lt|gt|le|ge|eq|ne|isnan|isinf)\(|'arg(?:max|min)
 _DIVISOR = re.compile(
     r"ops\.(?:floordiv|truncdiv|mod|remainder|fmod|int_truediv|lshift|rshift|pow)\(\w+, (\w+)"
 )
+_OPERAND = re.compile(r"(?<!ops\.)\b\w+")
+"""Not the operator itself, as values have the names of operators."""
 _ASSIGNED = re.compile(r"^ *([\w, ]+?) = (.*)$", re.MULTILINE)
 _RETURNED = re.compile(r"def (masked_subblock\d+)\(self, ops\):.*?return (\w+)", re.DOTALL)
 _SORTED = re.compile(r"ops\.bucketize\(\w+, \('(\w+)'")
@@ -45,8 +56,10 @@ _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 _LOOSE = frozenset({"sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
-_QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
+_DIVIDED = re.compile(r"ops\.(floordiv|truncdiv|remainder|fmod|mod)\((\w+), (\w+)")
 """Operators whose result for a large quotient depends on how that is rounded as well."""
+
+_INTEGER = re.compile(r"(\w+) = ops\.(?:constant|index_expr|to_dtype)\([^,\n]+, torch\.u?int")
 
 _ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
 
@@ -99,6 +112,7 @@ class Draws:
         # Indices, and what the program asserts something of.
         self._addresses = _sources(bodies, _ADDRESS, past=_DECIDES)
         self._divisors = _sources(bodies, _DIVISOR)
+        self._quotients = _quotients(bodies)
         self._sorted = set(_SORTED.findall(text))
         self._loaded = set(_LOADED.findall(text))
         # What adds up in any order: extremes would cancel or not.
@@ -172,7 +186,7 @@ class Draws:
             return False
         if kind == "wide" and turn and "'prod'" in text:
             return True
-        if operators & _QUOTIENTS and dtype.is_floating_point:
+        if _quotients(bodies) and dtype.is_floating_point:
             # A GPU's remainder is exact; vectorised C++ subtracts a multiple.
             return not (self._on_gpu and kind == "wide" and turn == 1)
         return bool(operators & _LOOSE) and kind != "wide"
@@ -222,7 +236,7 @@ class Draws:
                 drawn = by_row(row_of(count, stride, length), number, generator, time, self._constants)
                 drawn = self._mean_known(drawn)
             elif kind == "numbers":
-                exact = bool(self._operators & _QUOTIENTS)
+                exact = bool(self._quotients)
                 pool = numbers.pool_of(self._constants, generator, exact=exact)
                 pool = pool.to(torch.float16 if narrow else dtype).to(torch.float64)
                 drawn = self._numbers(pool, count, generator, name, number, turn)
@@ -238,7 +252,7 @@ class Draws:
                         # What another input of that size draws as well.
                         alike = torch.Generator().manual_seed(self._seed * 1_009 + turn)
                         drawn = paired(drawn, row, pool, number, alike) if len(self._inputs) > 1 else drawn
-                    elif turn > 1 and number % 2 == turn % 2 and not self._operators & _QUOTIENTS:
+                    elif turn > 1 and number % 2 == turn % 2 and not self._quotients:
                         # Beside ties of the other inputs: a quotient of them may be anything.
                         drawn = self._floats("wide", own, count, generator, length, 2)
                     last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
@@ -355,9 +369,16 @@ class Draws:
                     values[places] = torch.tensor(pool, dtype=torch.float64)
         return values
 
+    def special_turn(self, name: str, number: int) -> int:
+        """At which turn an input holds special values alone, for the so many-th time."""
+        if not self._reduces:
+            return 2 + number
+        sorts, mine = len(_ALONE), self._inputs.index(name)
+        return 2 + sorts * (len(self._inputs) * (number // sorts) + mine) + number % sorts
+
     def _alone(self, name: str, count: int, number: int, generator: torch.Generator) -> Tensor:
-        """Plain numbers, and in one input one element that is special, which all that is reduced may hide
-        where there is another: often one of the last."""
+        """Plain numbers, and in one input one element that is special, or every other time one of each row,
+        which all that is reduced may hide where there is another: often one of the last."""
         drawn = 3 * torch.randn(count, generator=generator, dtype=torch.float64)
         drawn = drawn.abs() if "pow" in self._operators else drawn
         special = math.nan if self._welford else _ALONE[number % len(_ALONE)]
@@ -365,6 +386,9 @@ class Draws:
         if name == self._inputs[number // len(_ALONE) % len(self._inputs)]:
             among = min(count, _LAST) if number % 2 else count
             drawn[count - 1 - int(torch.randint(among, (), generator=generator))] = special
+            for stride, length in self._rows.get(name, ())[: 1 if number // len(_ALONE) % 4 >= 2 else 0]:
+                order = torch.randperm(count, generator=generator)
+                drawn[one_of_each(row_of(count, stride, length), order)] = special
         return drawn
 
     def _pool(self, dtype: torch.dtype) -> Tensor:
@@ -386,7 +410,7 @@ class Draws:
             # Products that pass through denormal numbers depend on their order.
             reach = 1.5
         low, high = -reach, reach
-        if turn == 1 and self._operators & _QUOTIENTS:
+        if turn == 1 and self._quotients:
             # As large as each other: small quotients of large numbers.
             low, high = 2.2, 2.9
         elif turn == 1:
@@ -443,7 +467,7 @@ def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str]
             if past is not None and past.search(value):
                 continue
             loaded = _LOADED.findall(value)
-            parts = set(loaded) or {f"{number} {part}" for part in re.findall(r"\w+", value)}
+            parts = set(loaded) or {f"{number} {part}" for part in _OPERAND.findall(value)}
             for name in names.split(","):
                 made_of.setdefault(f"{number} {name.strip()}", set()).update(parts)
         for name, value in _RETURNED.findall(body):
@@ -458,6 +482,15 @@ def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str]
             seen.add(name)
             pending += made_of.get(name, ())
     return {name for name in seen if " " not in name}
+
+
+def _quotients(bodies: Sequence[str]) -> set[str]:
+    """Operators that divide floats and keep what is whole, or what is left."""
+    found = set()
+    for body in bodies:
+        integers = set(_INTEGER.findall(body))
+        found |= {name for name, *operands in _DIVIDED.findall(body) if not integers.intersection(operands)}
+    return found
 
 
 def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:

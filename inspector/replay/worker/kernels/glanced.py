@@ -6,7 +6,7 @@ are judged as any launch is, so that a glance accuses nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -27,11 +27,11 @@ def glanced(
     before: Sequence[tuple[Tensor, Tensor]],
     outputs: Mapping[str, Tensor],
     results: Results,
-) -> list[int]:
-    """Those of the launches that differ from the loops, the farthest first. `run`: launches, and whether that
-    went well; one with which it did not is the only one. `solved`: the flat memory that takes each of the
-    `values`, (launches, elements); `before`: memories and what they hold before each launch; `outputs`: flat
-    memories, by the names that `results` has."""
+) -> list[tuple[int, Collection[str] | None]]:
+    """Those of the launches that differ from the loops, the farthest first, each with the outputs that do,
+    None for any. `run`: launches, and whether that went well; one with which it did not is the only one.
+    `solved`: the flat memory that takes each of the `values`, (launches, elements); `before`: memories and
+    what they hold before each launch; `outputs`: flat memories, by the names that `results` has."""
     looked_at = {
         name: memory
         for name, memory in outputs.items()
@@ -39,22 +39,23 @@ def glanced(
     }
     elements = sum(memory.numel() for memory in looked_at.values())
     if not looked_at or elements * len(values) > _MOST_MEMORY:
-        return list(range(len(values)))
+        return [(number, None) for number in range(len(values))]
     got: dict[str, list[Tensor]] = {name: [] for name in looked_at}
     for number, each in enumerate(values):
         for memory, value in before:
             memory.copy_(value)
         solved.copy_(each)
         if not run():
-            return [number]
+            return [(number, None)]
         for name, memory in looked_at.items():
             got[name].append(memory.clone())
-    far = torch.zeros(len(values), dtype=torch.float64)
-    for name, launches in got.items():
-        expected, where = results[name]
-        far = torch.maximum(far, _apart(torch.stack(launches), expected, where).cpu())
-    order = far.argsort(descending=True, stable=True)
-    return [int(number) for number in order if far[number] > 1]
+    far = torch.stack([_apart(torch.stack(launches), *results[name]).cpu() for name, launches in got.items()])
+    order = far.amax(0).argsort(descending=True, stable=True).tolist()
+    whole = len(looked_at) == len(outputs)
+    differ = (
+        {name for name, apart in zip(got, far[:, number], strict=True) if apart > 1} for number in order
+    )
+    return [(number, names if whole else None) for number, names in zip(order, differ, strict=True) if names]
 
 
 def _apart(compiled: Tensor, expected: Tensor, where: Tensor) -> Tensor:

@@ -71,6 +71,11 @@ def row_of(count: int, stride: int, length: int) -> Tensor:
     return place // (stride * length) * stride + place % stride
 
 
+def one_of_each(row: Tensor, order: Tensor) -> Tensor:
+    """A place in each row, the one that comes last in an `order` of all places."""
+    return row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
+
+
 def rows_on(rows: int) -> int:
     """By how many sorts one time is ahead of the time before."""
     return max(1, min(rows, 4))
@@ -106,7 +111,7 @@ def by_row(
     # infinite, often the last.
     places = torch.arange(row.numel())
     order = torch.randperm(row.numel(), generator=generator)
-    one = row.new_zeros(count).scatter_(0, row[order], order)
+    one = one_of_each(row, order)
     last = one.clone().scatter_reduce_(0, row, places, "amax")
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
     odd = alone & (group % 2 != turn) & ((back % 2 == 0) | (turn == 0)) & (sort != 1) & (sort != 2)
@@ -124,7 +129,7 @@ def paired(values: Tensor, row: Tensor, pool: Tensor, number: int, generator: to
     one size have alike where their `generator` is: every other time every other input with the other sign."""
     shared = pool[torch.randint(pool.numel(), (row.numel(),), generator=generator)]
     order = torch.randperm(row.numel(), generator=generator)
-    one = row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
+    one = one_of_each(row, order)
     alone = one[row] == torch.arange(row.numel())
     sign = 1.0 - 2.0 * ((number % 2) * (row // 4 % 2))
     single = torch.where(alone, torch.where(shared == 0, 1.0, shared), 0.0)

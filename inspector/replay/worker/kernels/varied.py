@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -40,8 +40,11 @@ _AGAIN_S = 0.6
 _AGAIN_INTERPRETED_S = 1.5
 """Seconds of computing for trying kinds a second time, with what the first time took."""
 
-_SOLVE_S = 1.0
-"""Seconds of computing for values that are solved for."""
+_SOLVE_S, _SOLVE_WALL_S = 1.0, 12.0
+"""Seconds of computing for values that are solved for, and by the clock where the machine is busy."""
+
+_SOLVED_ONCE = 3
+"""Times as many until each input was solved for in each way."""
 
 _COPIES, _COPIES_INTERPRETED = 64, 12
 """Launches that are solved for at once."""
@@ -49,8 +52,8 @@ _COPIES, _COPIES_INTERPRETED = 64, 12
 _MOST_MEMORY = 1 << 17
 """Elements of all of their memories, where numbers are drawn for them."""
 
-_JUDGED = 8
-"""Of them those that are judged, where others are farther off."""
+_JUDGED, _NEAREST = 8, 2
+"""Of them those that are judged: the farthest off, in which it may be free, and the nearest."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -203,11 +206,12 @@ class OtherValues:
         assert draws is not None
         counts = {name: memory.numel() for name, memory in flat.items()}
         for number, solve in enumerate(draws.to_solve(flat)):
-            if number and (time.process_time() - begun_s > _SOLVE_S or time.monotonic() - wall > _VARY_S):
+            most_s = _SOLVE_S * (1 if solve.time else _SOLVED_ONCE)
+            if number and (time.process_time() - begun_s > most_s or time.monotonic() - wall > _SOLVE_WALL_S):
                 break
             copies = _COPIES if kernel is None else _COPIES_INTERPRETED
             drawn: Tensor | None = None
-            if solve.way == "numbers":
+            if solve.way in ("numbers", "special"):
                 if kernel is not None:
                     continue
                 around, drawn = draws.drawn(
@@ -247,7 +251,7 @@ class OtherValues:
                 continue
             if solution is None:
                 continue
-            chosen = list(range(len(solution)))
+            chosen: list[tuple[int, Collection[str] | None]] = [(each, None) for each in range(len(solution))]
             if kernel is None:
                 outputs = {
                     root: flat_memory(tensor)
@@ -258,16 +262,18 @@ class OtherValues:
                 results = {launch.facts.layouts.root(name): each for name, each in solver.results.items()}
                 run_again = partial(self._launched, function, args, kwargs)
                 chosen = glanced(run_again, solved, solution, before, outputs, results)
+                if len(chosen) > _JUDGED + _NEAREST:
+                    chosen = [*chosen[:_JUDGED], *chosen[-_NEAREST:]]
                 # One that is right is judged as well, which says whether these values can be.
-                chosen = [*chosen[:_JUDGED], *(each for each in (0,) if each not in chosen)]
-            for place, position in enumerate(chosen):
-                if place and time.process_time() - begun_s > _SOLVE_S:
+                chosen += [] if any(not position for position, _ in chosen) else [(0, None)]
+            for place, (position, differ) in enumerate(chosen):
+                if place and time.process_time() - begun_s > most_s:
                     break
                 for memory, value in before:
                     memory.copy_(value)
                 solved.copy_(solution[position])
-                kind: ValueKind = "numbers" if drawn is not None else "solved"
-                wrong = self._judge_kind(kind, number, *made)
+                kind: ValueKind = solve.way if solve.way in ("numbers", "special") else "solved"
+                wrong = self._judge_kind(kind, number, *made, only=differ)
                 if wrong is not None:
                     kinds += () if kind in kinds else (kind,)
                 if isinstance(wrong, KernelReplay):
@@ -292,8 +298,10 @@ class OtherValues:
         function: Function,
         args: Sequence[object],
         kwargs: dict[str, object],
+        only: Collection[str] | None = None,
     ) -> KernelReplay | bool | None:
-        """The mismatch that these values show; True where they show none, None where nothing can be said."""
+        """The mismatch that these values show; True where they show none, None where nothing can be said.
+        `only`: memories by root name that alone are judged, None for all."""
         launch = self._tensors.prepare(call, names)
         if self._follow:
             # What follows from other inputs alone, and is no node of the graph, can't be of its own.
@@ -309,6 +317,8 @@ class OtherValues:
         self._partly = False
         for name in call.outputs:
             tensor = names.get(name)
+            if only is not None and launch.facts.layouts.root(name) not in only:
+                continue
             if isinstance(tensor, Tensor) and name not in scratch:
                 compiled = self._tensors.in_layout(name, tensor)
                 texts = [

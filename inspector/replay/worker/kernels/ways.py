@@ -14,9 +14,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from inspector.model.replay import ValueKind
 from inspector.replay.worker.kernels import numbers
 from inspector.replay.worker.kernels.draws import Draws
-from inspector.replay.worker.kernels.rows import row_of
+from inspector.replay.worker.kernels.rows import one_of_each, row_of
 
 _FAR = (
     1e-30,
@@ -46,6 +47,11 @@ _SOLVED_TIMES = 16
 _FIRST = (1.0, 0.0, 2.0, 0.5, 3.0, 10.0)
 """Numbers that matter most, and their opposites."""
 
+_FILLS = (
+    0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, 10.0, -200.0, 1e-5, 3e9, -3e9, math.inf, -math.inf,
+)  # fmt: skip
+"""What all elements are in some launches of special values."""
+
 _REACHES = (0.02, 1e-3, 3.2, 60.0)
 """Magnitudes of what is added up together."""
 
@@ -61,12 +67,15 @@ _QUIET = 12
 _MOST_REDUCED = 3e8
 """Magnitude of what is solved for and its inverse, where it is reduced."""
 
+_MOST_DIVIDED = 300.0
+"""The same where remainders are taken."""
+
 _MOST_SOLVED = 1 << 22
 """Elements of an input that is solved for."""
 
-Way = Literal["numbers", "quiet", "pinned", "dense", "sparse"]
-"""Of solving: numbers are drawn and not solved for, rows are zeros or ones but for what is solved for, what
-reductions give is held, all else is random, or some plain numbers."""
+Way = Literal["numbers", "special", "quiet", "pinned", "dense", "sparse"]
+"""Of solving: numbers or special values are drawn and not solved for, rows are zeros or ones but for what is
+solved for, what reductions give is held, all else is random, or some plain numbers."""
 
 
 @dataclass(frozen=True)
@@ -91,30 +100,42 @@ class Ways(Draws):
             and (memory.dtype.itemsize > 1 or not memory.dtype.is_floating_point)
             and (name in self._loaded or not self._addresses)
         ]
-        if not inputs or "self.scan" in self._text:
+        if not inputs:
             return ()
-        ways: tuple[Way, ...] = ("numbers", "dense", "sparse")
+        ways: tuple[Way, ...] = ("numbers", "dense", "sparse", "special")
         if self._rows:
-            ways = ("numbers", "quiet", "pinned", "dense", "sparse")
+            ways = ("numbers", "quiet", "pinned", "dense", "sparse", "special")
         return tuple(
-            Solve(name, way, time) for time in range(_SOLVED_TIMES) for way in ways for name in inputs
+            Solve(name, way, time)
+            for time in range(_SOLVED_TIMES)
+            for way in ways
+            for name in inputs
+            if way != "special" or flat[name].dtype.is_floating_point
         )
 
     def drawn(
         self, solve: Solve, flat: Mapping[str, Tensor], copies: int
     ) -> tuple[dict[str, Tensor | None], Tensor | None]:
-        """Values for each input, and so many times single numbers for that of `solve`, (copies, elements)."""
+        """Values for each input, and so many times numbers or special values for that of `solve`, (copies,
+        elements)."""
         number = list(flat).index(solve.name)
+        kind: ValueKind = "special" if solve.way == "special" else "numbers"
         # Every other time an input holds numbers, and the others plain ones.
         step = 2 if len(self._inputs) > 1 else 1
         turns = [step * (solve.time * copies + copy) + number % step for copy in range(copies)]
+        if kind == "special":
+            turns = [self.special_turn(solve.name, solve.time * copies + copy) for copy in range(copies)]
         around = {
-            name: self.values("numbers", memory, position, name, turns[0])
+            name: self.values(kind, memory, position, name, turns[0])
             for position, (name, memory) in enumerate(flat.items())
         }
         memory = flat[solve.name]
-        each = [self.values("numbers", memory, number, solve.name, turn) for turn in turns]
+        each = [self.values(kind, memory, number, solve.name, turn) for turn in turns]
         known = [values for values in each if values is not None]
+        if kind == "special":
+            fills = [value for value in _FILLS if math.isfinite(value) or not self._welford]
+            for place, values in enumerate(known[:: len(known) // len(fills) or len(known)]):
+                values.fill_(fills[(place + solve.time) % len(fills)])
         return around, torch.stack(known) if known else None
 
     def _is_number(self, name: str, memory: Tensor) -> bool:
@@ -164,8 +185,7 @@ class Ways(Draws):
             stride, length = rows[solve.time % len(rows)]
             row = row_of(count, stride, length)
             # Of each row the one that comes first.
-            last = order.flip(0)
-            order = torch.zeros(int(row.max()) + 1, dtype=torch.int64).scatter_(0, row[last], last)
+            order = one_of_each(row, order.flip(0))
             order = order[torch.randperm(len(order), generator=generator)]
         elif rows is not None:
             # Many show what is computed before a reduction, few what is behind it.
@@ -196,9 +216,11 @@ class Ways(Draws):
 
     def most(self, dtype: torch.dtype) -> float:
         """The greatest magnitude of what is solved for: squares and fourth powers that are added up may
-        overflow in one order and not in another."""
+        overflow in one order and not in another, and quotients have digits that decide a remainder."""
         if not dtype.is_floating_point:
             return float(self._reach(dtype) - 1)
+        if self._quotients:
+            return _MOST_DIVIDED
         return _MOST_REDUCED if self._reduces else math.inf
 
     def reach(self, solve: Solve, places: Tensor) -> Tensor | None:

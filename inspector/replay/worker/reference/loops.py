@@ -233,7 +233,8 @@ class Evaluation:
                 name.removeprefix("set_"), torch.as_tensor(value, device=self.device).to(torch.int64)
             )
         if kind == "scan":
-            return self._scan
+            scan: Function = self._ops.scan
+            return scan
         raise UnknownIr(f"`self.{name}` of a loop body")
 
     @property
@@ -258,25 +259,6 @@ class Evaluation:
         other = torch.as_tensor(other, device=self.device, dtype=inner.dtype)
         hidden: Tensor = self._ops.where(mask, inner, other)
         return hidden
-
-    def _scan(self, dtypes: Sequence[torch.dtype], values: Sequence[Value]) -> Tensor:
-        if len(self.reduced) != 1:
-            raise UnknownIr("a scan over several dimensions")
-        axis = self.reduced[0]
-        value = self.full(values[0])
-        # Of values beside their indices, or of values alone.
-        fitting = [kind for kind in self.scan_kinds if (kind in _EXTREMES) == (len(values) == 2)]
-        if len(fitting) != 1 or len(values) > 2:
-            raise UnknownIr(f"a {' or '.join(self.scan_kinds)} of {len(values)} values")
-        scan = getattr(torch, fitting[0])
-        if fitting[0] in _EXTREMES:
-            return tuple(scan(value, axis))
-        if self.noise is not None:
-            value = self.noise.disturbed(value, unit(torch.float64 if self.double else torch.float32))
-        scanned = scan(value, axis).to(self.dtype(dtypes[0]))
-        if self.noise is not None:
-            scanned = disturbed_sum(self.noise, self.grid[axis], scanned, self.double)
-        return (scanned,)
 
 
 class Ops:
@@ -514,6 +496,26 @@ class Ops:
             whole = [value.index_select(axis, other) for value in whole]
         order = torch.sort(whole[0], dim=axis, descending=descending, stable=True).indices
         return tuple(value.gather(axis, order) for value in whole)
+
+    def scan(self, dtypes: Sequence[torch.dtype], values: Sequence[Value]) -> Sequence[Tensor]:
+        run = self.run
+        if len(run.reduced) != 1:
+            raise UnknownIr("a scan over several dimensions")
+        axis = run.reduced[0]
+        value = run.full(values[0])
+        # Of values beside their indices, or of values alone.
+        fitting = [kind for kind in run.scan_kinds if (kind in _EXTREMES) == (len(values) == 2)]
+        if len(fitting) != 1 or len(values) > 2:
+            raise UnknownIr(f"a {' or '.join(run.scan_kinds)} of {len(values)} values")
+        scan = getattr(torch, fitting[0])
+        if fitting[0] in _EXTREMES:
+            return tuple(scan(value, axis))
+        if run.noise is not None:
+            value = run.noise.disturbed(value, unit(torch.float64 if run.double else torch.float32))
+        scanned = scan(value, axis).to(run.dtype(dtypes[0]))
+        if run.noise is not None:
+            scanned = disturbed_sum(run.noise, run.grid[axis], scanned, run.double)
+        return (scanned,)
 
     def bucketize(
         self,

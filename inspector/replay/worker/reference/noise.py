@@ -73,6 +73,13 @@ _DIFFERENCES = aten("expm1 tanh erf elu gelu softplus sinh asinh atanh sin tan a
 _SATURATED = frozenset({"erf", "tanh", "sigmoid"})
 """Functions that every implementation has end at 1."""
 
+_HALVES = frozenset({"sinh", "cosh"})
+"""Functions that are half of an exponential, which may be infinite where the half of it is not."""
+
+
+_FINEST = 1e-12
+"""Less is the rounding of what is computed in float64."""
+
 
 class Noise:
     """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which
@@ -158,6 +165,9 @@ class Noise:
         moved = self.disturbed(value, size)
         if name in _SATURATED and isinstance(moved, Tensor):
             return torch.where(value.abs() == 1, value, moved)
+        if name in _HALVES and self._seed % 2:
+            most = float(torch.finfo(torch.float64 if eps < _FINEST else torch.float32).max)
+            return torch.where(value.abs() > most / 2, value * math.inf, moved)
         return moved
 
 

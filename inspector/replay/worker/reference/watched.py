@@ -29,6 +29,9 @@ PAIRS = frozenset({"add", "mul", "truediv"})
 _NO_SITES = frozenset({"identity", "where"})
 """Operators whose result is an operand."""
 
+_RUNNING = frozenset({"sort", "scan"})
+"""Operators whose results depend on others of their row, each on some."""
+
 Function = Callable[..., object]
 
 
@@ -250,7 +253,7 @@ class _Watched:
         if name == "reduction":
             numbers = _collapsed(numbers.expand(self._run.grid), self._run.reduced)
             numbers = torch.full_like(numbers, NONE) if watch.pinned else numbers
-        elif name == "sort":
+        elif name in _RUNNING:
             numbers = torch.full_like(numbers, SEVERAL)
         if name in _APART | PAIRS and any(map(_numeric, args[:2])):
             apart = _difference(*args[:2])
