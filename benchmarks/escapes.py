@@ -362,7 +362,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("-k", dest="wanted", default="")
     parser.add_argument("--without", default="nothing")
-    parser.add_argument("--attack", dest="attacks", nargs="+", choices=ATTACKS, default=[*ATTACKS], metavar="NAME")
+    parser.add_argument(
+        "--attack", dest="attacks", nargs="+", choices=ATTACKS, default=[*ATTACKS], metavar="NAME"
+    )
     given = parser.parse_args()
     wanted = given.wanted
     from sharing import unpacked

@@ -25,6 +25,8 @@ from replays import replay_of, result_of
 from inspector import text
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
+from inspector.analysis.program_calls import _PARAMETER
+from inspector.analysis.stage_facts import _CONVERT
 from inspector.explain import explain
 from inspector.explain.program import read_program
 from inspector.gates.judge import _CALLED
@@ -389,3 +391,21 @@ def test_half_a_pair_of_surrogates_is_packed_as_json_names_it(run: Path, tmp_pat
     with tarfile.open(tmp_path / "run.tar.gz") as tar:
         packed = tar.extractfile(f"run/{MANIFEST_NAME}")
         assert packed is not None and json.loads(packed.read())["command"][1].endswith("\ud800.py")
+
+
+def test_names_and_layouts_that_begin_again_and_again_take_no_time() -> None:
+    """Their words, repeated: a pattern with two stretches of anything tries every pair of places."""
+    started = time.process_time()
+    assert _PARAMETER.match("l_a_modules_" + "a_parameters_" * 20_000 + "!") is None
+    assert _PARAMETER.match("l_" + "_modules_a" * 20_000) is None
+    assert _CONVERT.search("ttg.convert_layout  : tensor< , # " * 5_000) is None
+    assert _CONVERT.search("ttg.convert_layout " * 20_000) is None
+    assert _CONVERT.search("ttg.convert_layout %y : tensor<4xf32, #a> -> tensor<4xf32, " * 3_000) is None
+    assert time.process_time() - started < 5
+    path = _PARAMETER.match("L_self_modules_a_modules_b_parameters_weight_")
+    assert path is not None and path["path"] == "a_modules_b"
+    layouts = ("#ttg.slice<{dim = 1, parent = #ttg.slice<{dim = 0, parent = #b}>}>", "#c")
+    found = _CONVERT.search(
+        "ttg.convert_layout %y : tensor<4x2xf32, {}> -> tensor<4x2xf32, {}> loc(#l)".format(*layouts)
+    )
+    assert found is not None and found.groups() == ("4x2xf32", *layouts)

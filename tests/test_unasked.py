@@ -304,8 +304,9 @@ def _index_of(made: Path, folder: Path, index: Path) -> Path:
     return index
 
 
-STEPS = ((b"e", b"measure"), (b"R", b"Only replay"), (b"n", b"measure"))
-"""On a run's first screen: explain it, measure it, and no to the question; what is drawn after each key."""
+STEPS = ((b"R", b"Only replay"), (b"n", b"not replayed"), (b"e", b"measure"), (b"R", b"not measured"))
+"""On a run's first screen: replay it, no to the question, explain it, and measure it there, where a stranger's times
+are not taken at all; what is drawn after each key."""
 
 
 @pytest.mark.parametrize("words", [["open", "RUN"], ["open", "ARCHIVE"], [], ["open", "INDEX"]])
@@ -317,11 +318,9 @@ def test_a_terminal_in_the_runs_own_folder(made: Path, tmp_path: Path, words: li
         places["INDEX"] = str(folder := _index_of(made, made / "keyed", tmp_path / "index"))
     command = own_command(*(places.get(word, word) for word in words))
     terminal = Terminal(command, folder, {**_environment(made), "TERM": "xterm-256color"})
-    if "INDEX" in words:
-        terminal.read(b"all-runs")
-        terminal.type(b"\t", b"opens")
-    if not words or "INDEX" in words:
-        os.write(terminal.descriptor, b"\r")
+    if listed := b"compiled_ms" if "INDEX" in words else b"captured" if not words else b"":
+        terminal.read(listed)
+        os.write(terminal.descriptor, b"\t\r" if "INDEX" in words else b"\r")
     terminal.read(b"explain")
     for key, drawn in STEPS:
         terminal.type(key, drawn)

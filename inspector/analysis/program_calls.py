@@ -13,7 +13,10 @@ from inspector.model.two_sides import ProgramCall, ProgramGraph
 from .dataflow import operator
 
 # l_self_modules_blocks_modules_0_modules_dw_parameters_weight_ -> blocks_modules_0_modules_dw
-_PARAMETER = re.compile(r"^l_\w*?_modules_(?P<path>\w+?)_(?:parameters|buffers)_\w+$", re.I)
+_PARAMETER = re.compile(
+    r"l_(?:(?!_modules_)\w)*_modules_(?P<path>\w(?:(?!_(?:parameters|buffers)_\w)\w)*)_(?:parameters|buffers)_\w+$",
+    re.I,
+)
 # add = x + y;  x = y = None
 _BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\s*[\w.\-(]")
 # rows[(slice(None, 48, None))] = clamp;  setitem = rows;  clamp = setitem = None

@@ -99,7 +99,10 @@ def facts_of(stage: Stage) -> StageFacts:
 # #blocked = #ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [1, 32], ...}>
 _LAYOUT = re.compile(r"#(\w+) = (#ttg\.\w+<.*>)$")
 #     %x = ttg.convert_layout %y : tensor<4x128xf32, #blocked> -> tensor<4x128xf32, #blocked1> loc(#loc12)
-_CONVERT = re.compile(r"ttg\.convert_layout .*: tensor<(.+), (#.+)> -> tensor<.+?, (#.+?)>(?: loc\(|$)")
+_CONVERT = re.compile(
+    r"ttg\.convert_layout [^:]{0,200}: tensor<([^,]{1,200}), (#[^}>]{1,300}[}>]{0,8})>"
+    r" -> tensor<[^,]{1,200}, (#[^}>]{1,300}[}>]{0,8})>(?: loc\(|$)"
+)
 _SLICED = re.compile(r"parent = #(\w+)")
 _BITS = re.compile(r"(?:f|bf|i|fp)(\d+)|!tt\.ptr")
 
