@@ -1,7 +1,7 @@
 """Installs the wheel into fresh environments and runs every command of README and docs/ there.
 
-    python tests/plain_install.py [-o FILE] [--limit SECONDS]      FILE: the table of what ran, with packages
-                                                                   and megabytes; SECONDS for a command [900]
+    python tests/plain_install.py [-o FILE] [--limit SECONDS]      FILE: the table of what ran, written as it
+                                                                   goes; SECONDS for a command [900]
 
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
 unpacked, on an archive, and on that archive where the wheel is installed without its extra for torch. What a
@@ -225,8 +225,14 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for a command")
     options = parser.parse_args()
     table: dict[str, dict[str, str]] = {}
-    lines = []
+    lines: list[str] = []
     bad = 0
+    head = options.o.read_text() if options.o and options.o.exists() else ""
+
+    def save() -> None:
+        if options.o:
+            options.o.write_text(f"{head}{text_of(lines, table)}\n")
+
     with tempfile.TemporaryDirectory(prefix="inspector-plain-") as name:
         plain = Plain(Path(name).resolve() / "plain", options.limit)
         plain.make("[torch]")
@@ -251,6 +257,7 @@ def main() -> int:
                 words = [f"run{number}" if word == "RUN" else word for word in words]
                 bad += report("cpu", words, *plain.run(words), tried[same])
             table[command] = tried[same]
+            save()
         targets = [(kind, plain, run) for kind, run in runs(plain.folder)]
         targets.append(("no torch", bare, targets[-1][2]))
         for kind, place, run in targets:
@@ -264,22 +271,34 @@ def main() -> int:
                     row[kind] = "-"
                     continue
                 bad += report(kind, named, *place.run(named), row)
-        lines += [plain.extra(extra) for extra in plain.asks("Provides-Extra")]
+                save()
+        for extra in plain.asks("Provides-Extra"):
+            lines.append(plain.extra(extra))
+            save()
     bad += sum("<-" in line for line in lines)
-    kinds = ["cpu", "gpu", "archive", "no torch"]
-    lines += ["", f"{'':70}{''.join(f'{kind:>10}' for kind in kinds)}"]
-    for command, row in table.items():
-        lines.append(f"{command[:69]:70}{''.join(f'{row.get(kind, str()):>10}' for kind in kinds)}")
-    lines += [
-        "",
-        "ok: it answers; finds: it answers, and says by its exit code 1 that something is wrong in the",
-    ]
-    lines += ["run; refused: one line says why not; long: at work at the limit; -: the run has no such thing"]
-    text = "\n".join(lines)
-    print(text)
-    if options.o:
-        options.o.write_text(f"{options.o.read_text()}{text}\n" if options.o.exists() else f"{text}\n")
+    save()
+    print(text_of(lines, table))
     return 1 if bad else 0
+
+
+def text_of(lines: list[str], table: dict[str, dict[str, str]]) -> str:
+    """What was installed, and how each command ended on each run."""
+    kinds = ["cpu", "gpu", "archive", "no torch"]
+    rows = [
+        f"{command[:69]:70}{''.join(f'{row.get(kind, str()):>10}' for kind in kinds)}"
+        for command, row in table.items()
+    ]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{'':70}{''.join(f'{kind:>10}' for kind in kinds)}",
+            *rows,
+            "",
+            "ok: it answers; finds: it answers, and says by its exit code 1 that something is wrong in the",
+            "run; refused: one line says why not; long: at work at the limit; -: the run has no such thing",
+        ]
+    )
 
 
 def report(kind: str, words: list[str], code: int, said: str, row: dict[str, str]) -> int:
