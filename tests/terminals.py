@@ -25,7 +25,7 @@ class Terminal:
         if pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
             os.chdir(folder or ".")
-            os.execve(words[0], words, env or os.environ)
+            os.execve(words[0], list(words), env or os.environ)
         self.pid = pid
         self.seen = b""
 

@@ -376,8 +376,13 @@ def test_lines_in_which_nothing_begins_take_no_time() -> None:
 
 
 def test_what_is_escaped_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    monkeypatch.setattr(text, "is_printable", lambda one: bool(seen.append(one)) or one.isprintable())
+    seen: list[str] = []
+
+    def looked_at(one: str) -> bool:
+        seen.append(one)
+        return one.isprintable()
+
+    monkeypatch.setattr(text, "is_printable", looked_at)
     assert text.escaped("\x1bé" * 1000, lambda char: "?") == "?é" * 1000 and len(seen) == 2
     flood = "a" + "\u0301" * 40
     assert text.escaped(flood, lambda char: "?").count("?") > 20
