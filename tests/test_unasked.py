@@ -4,11 +4,9 @@ execute something, on a folder and on an archive in which all that could be run 
 # ruff: noqa: E501
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from canaries import plant, silence, sung
 from terminals import Terminal
 from textual.pilot import Pilot
-from tui_support import press, settle, text, until
+from tui_support import press, settle, text
 from waiting import PATIENCE_S
 
 from inspector.cli import cli
@@ -30,13 +28,11 @@ from inspector.seal import seal
 from inspector.trial.run import why_not
 from inspector.tui import navigation as to
 from inspector.tui.app import InspectorApp
-from inspector.tui.capturing import CaptureJob
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.index import IndexScreen
-from inspector.tui.screens.live import LiveScreen
 from inspector.tui.widgets.table_view import TableView
 
 REFUSED = {
@@ -327,71 +323,6 @@ def test_a_terminal_in_the_runs_own_folder(made: Path, tmp_path: Path, words: li
     os.write(terminal.descriptor, b"q")
     terminal.read()
     assert terminal.close() == 0 and canaries(made) == []
-
-
-@pytest.mark.parametrize("run", ["keyed", "archive"])
-async def test_the_browsers_screens_execute_nothing(made: Path, tmp_path: Path, run: str) -> None:
-    """Served from the run's own folder; its name is one that a shell would obey."""
-    aiohttp = pytest.importorskip("aiohttp")
-    pytest.importorskip("textual_serve")
-    path = tmp_path / f"$(touch sung);touch sung&{'a.tar.gz' if run == 'archive' else 'a'}"
-    path.symlink_to(made / RUNS[run])
-    folder = made / RUNS["keyed"]
-    server = subprocess.Popen(
-        own_command("web", str(path)), cwd=folder, env=_environment(made), stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert server.stderr is not None
-    address = server.stderr.readline().strip()
-    try:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.ws_connect(f"ws{address.removeprefix('http')}ws?width=120&height=40") as socket,
-        ):
-            for key, drawn in ((b"", b"explain"), *STEPS):
-                await socket.send_json(["stdin", key.decode()])
-                shown = b""
-                while drawn not in shown:
-                    message = await asyncio.wait_for(socket.receive(), PATIENCE_S)
-                    assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), shown
-                    shown += message.data if isinstance(message.data, bytes) else message.data.encode()
-    finally:
-        server.send_signal(signal.SIGINT)
-        assert server.wait(PATIENCE_S) == 0
-    assert canaries(made) == [] and not [*folder.rglob("sung"), *tmp_path.rglob("sung")]
-
-
-async def test_a_capture_on_screen_executes_what_was_typed_alone(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a stranger's folder, of a program that leaves the stranger's graphs and records in the run: while it
-    runs, and on the screen that opens after that."""
-    run, there = made / RUNS["keyed"], tmp_path / "there"
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(run)
-    # Modules and records lie beside the graphs, where a reader that follows the run meets them.
-    program = tmp_path / "program.sh"
-    program.write_text(f"cp -r {run}/* $(dirname $TORCH_TRACE); touch {there}; read _ < {tmp_path}/pipe\n")
-    os.mkfifo(tmp_path / "pipe")
-    app = InspectorApp(str(made / "known"))
-    async with app.run_test(size=(140, 45)) as pilot:
-        await settle(pilot)
-        app.post_message(to.Open(to.CaptureTarget(("sh", str(program)))))
-        await settle(pilot)
-        app.screen.query_one("#form-out").value = str(tmp_path / "new")  # type: ignore[attr-defined]
-        await press(pilot, "enter", "y")
-        await until(pilot, lambda: isinstance(app.screen, LiveScreen) and there.exists())
-        job = app.jobs[0]
-        assert isinstance(job, CaptureJob)
-        await until(pilot, lambda: job.sighting.counts)
-        for key in (*KEYS, "tab", "j", "1", "2"):
-            await press(pilot, key)
-            while isinstance(app.screen, ConfirmScreen):
-                await press(pilot, "n")
-        (tmp_path / "pipe").write_text("go\n")
-        await until(pilot, lambda: isinstance(app.screen, FirstScreen))
-        await settle(pilot)
-    assert job.outcome is not None and canaries(made) == []
 
 
 @pytest.mark.avx512
