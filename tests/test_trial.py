@@ -170,13 +170,18 @@ def test_vectors_switched_off_are_found_and_tried(
     isa = pytest.importorskip("torch._inductor.cpu_vec_isa")
     if not isa.valid_vec_isa_list():
         pytest.skip("torch has no vector instructions for this processor")
-    program, run = tmp_path / "program.py", tmp_path / "run"
+    program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     runner = CliRunner()
-    captured = runner.invoke(cli, ["capture", "-q", "-o", str(run), "--", sys.executable, str(program)])
-    assert captured.exit_code == 0
-    explained = json.loads(runner.invoke(cli, ["explain", str(run), "--json"]).stdout)
-    names = [item["rule"] for item in explained["findings"]]
+    # Where other tests have the cores, a call waits for longer than the loop without vectors takes.
+    for attempt in range(3):
+        run = tmp_path / f"run{attempt}"
+        captured = runner.invoke(cli, ["capture", "-q", "-o", str(run), "--", sys.executable, str(program)])
+        assert captured.exit_code == 0
+        explained = json.loads(runner.invoke(cli, ["explain", str(run), "--json"]).stdout)
+        names = [item["rule"] for item in explained["findings"]]
+        if "machine_busy" not in names or "cpu_not_vectorized" in names:
+            break
     assert "cpu_not_vectorized" in names
     parts = sum(part["ms"] for part in explained["ledger"]) + explained["unexplained_ms"]
     assert parts == pytest.approx(explained["compiled_ms"])
