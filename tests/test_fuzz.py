@@ -373,6 +373,11 @@ def test_lines_in_which_nothing_begins_take_no_time() -> None:
         private.learn(f"/ @ token {word}")
         private.clean(f"/ @ token {word}")
     assert time.process_time() - started < 30
+    # Behind a dash, a token, an address, an option of many words are no less private.
+    told = f"x-eyJhbGciOiJI.eyJzdWIiOiIx.c2ln @foo-jane@box.com --{'long-' * 20}token s3cr3tvalue"
+    private = Private()
+    private.learn(told)
+    assert not any(each in private.clean(told) for each in ("eyJhbGci", "jane", "s3cr3tvalue"))
 
 
 def test_what_is_escaped_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,8 +140,8 @@ class _Finder:
         shared = tuple(sorted(shared, key=lambda access: -(access.bytes or 0)))
         between = self._between(first, second)
         decision = most_informative(self.decisions.between(one.name, two.name))
-        category, plain, advice = self._why(one, two, shared, between, decision)
         wall = next((group for group in (one, two) if self._is_outside(group)), None)
+        category, plain, advice = self._why(one, two, shared, between, wall, decision)
         if category == "extern_kernel" and wall is not None:
             advice = advice or around_library(self._call_name(wall), wall.device or "")
         info = CATEGORIES[category]
@@ -216,10 +216,10 @@ class _Finder:
         two: FusionGroup,
         shared: tuple[Access, ...],
         between: tuple[str, ...],
+        wall: FusionGroup | None,
         decision: Decision | None,
     ) -> tuple[Category, str, str]:
         """Category, a sentence in plain words, and advice where the text has its own."""
-        wall = next((group for group in (one, two) if self._is_outside(group)), None)
         if decision is not None and decision.category not in (None, *_VAGUE):
             assert decision.category is not None
             reason = classify(decision.reason) if decision.reason else _SILENT

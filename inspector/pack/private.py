@@ -76,13 +76,13 @@ _HOST = re.compile(
 )
 _DOMAIN = r"(?:com|org|edu|gov|mil|dev|ai|cloud|internal|intranet|local|lan|corp|invalid|example|[a-z]{2})"
 _MAIL = re.compile(
-    rf"(?<![\w.@+-])([\w.+-]+)@(?!self\.)([\w-]+(?:\.[\w-]+)*(?:\.(?:{_DOMAIN}|net|io))(?![\w(.@])(?::[\w./~-]+)?"
+    rf"(?<![\w.@])([\w.+-]{{1,256}})@(?!self\.)([\w-]+(?:\.[\w-]+)*(?:\.(?:{_DOMAIN}|net|io))(?![\w(.@])(?::[\w./~-]+)?"
     r"|[\w-]+(?:\.[\w-]+)*:[\w./~-]+\.git\b)"
 )
 _NAMED = re.compile(
     r"(?<![\w.@/-])(?:[\w-]+\.)+(?:com|org|edu|gov|internal|intranet|lan|corp)(?![\w(.])(?::\d+)?"
 )
-_URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,32})://(?!/)([^\s\"'`<>\\)\]},;]+)")
+_URL = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,256})://(?!/)([^\s\"'`<>\\)\]},;]+)")
 _PUBLIC = re.compile(
     r"(?:(?:[\w-]+\.)*(?:pytorch\.org|python\.org|wikipedia\.org|nvidia\.com|apache\.org|arxiv\.org)"
     r"|meta-pytorch\.github\.io|github\.com/(?:pytorch|triton-lang|openai/triton)|docs\.google\.com/document"
@@ -90,18 +90,18 @@ _PUBLIC = re.compile(
 )
 
 _SECRET_NAME = (
-    r"(?:[A-Z][A-Z0-9_]{0,64}_)?(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|AUTH)"
+    r"(?:[A-Z][A-Z0-9_]{0,256}_)?(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|AUTH)"
 )
 _IS = r"\\*[\"']?\]?\s*[=:]\s*(?:\\*[\"'])?"
 _NEXT = r"\\*[\"']\s*,\s*\\*[\"']"
 _ASSIGNED = re.compile(
     rf"(?P<before>(?<![A-Za-z0-9])(?:{_SECRET_NAME}{_IS}"
-    rf"|(?<!-)--?[\w-]{{0,64}}(?:token|api-?key|secret|password|passwd)(?:[ \t]+|{_IS}|{_NEXT})))"
+    rf"|(?<!-)--?[\w-]{{0,256}}(?:token|api-?key|secret|password|passwd)(?:[ \t]+|{_IS}|{_NEXT})))"
     r"(?P<value>[^\s\"'\\,;}\])<>]+)"
 )
 _TOKEN = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
-    r"|xox[abp]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|(?<!-)eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+    r"|xox[abp]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,1024}\.[\w-]{8,}\.[\w-]*)"
     r"|(?<=Bearer )[\w.~+/-]{8,}=*"
 )
 _PEM = re.compile(r"(?<=PRIVATE KEY-----)[A-Za-z0-9+/=\s\\]{16,}?(?=-----END)")

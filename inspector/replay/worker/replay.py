@@ -355,7 +355,7 @@ class Replay:
         counters = [position for position in positions if inputs.counts(position)]
 
         def candidate(name: str, function: Callable[[list[object]], object], args: list[object]) -> Candidate:
-            renew = (lambda: inputs.restore(args, counters)) if counters else None
+            renew = partial(inputs.restore, args, counters) if counters else None
             restore = partial(inputs.restore, args, positions)
             return Candidate(name, lambda: function(list(args)), restore, renew)
 

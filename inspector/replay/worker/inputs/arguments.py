@@ -199,8 +199,7 @@ class Inputs:
 
     def restore(self, args: Sequence[object], positions: Sequence[int]) -> None:
         """Puts the masters' values back into arguments made by `fresh`."""
-        masters = self._arguments(self._masters)
-        self._put(args, {position: masters[position] for position in positions})
+        self._put(args, {position: _placed(self.specs[position], self._masters) for position in positions})
 
     @staticmethod
     def _put(args: Sequence[object], values: Mapping[int, object]) -> None:
@@ -223,12 +222,14 @@ class Inputs:
         ]
 
     def _arguments(self, storages: dict[int, Tensor]) -> list[object]:
-        return [
-            torch.as_strided(storages[spec.storage], spec.size, spec.stride, spec.offset)
-            if isinstance(spec, TensorSpec)
-            else spec
-            for spec in self.specs
-        ]
+        return [_placed(spec, storages) for spec in self.specs]
+
+
+def _placed(spec: object, storages: Mapping[int, Tensor]) -> object:
+    """The argument on that memory; what is no tensor is its own."""
+    if not isinstance(spec, TensorSpec):
+        return spec
+    return torch.as_strided(storages[spec.storage], spec.size, spec.stride, spec.offset)
 
 
 def _same_bits(left: Tensor, right: Tensor) -> bool:
@@ -258,7 +259,7 @@ def random_values(count: int, dtype: torch.dtype, device: str, fill: Fill, seed:
     generator = torch.Generator(device=device).manual_seed(seed & 0x7FFF_FFFF_FFFF_FFFF)
     if dtype == torch.bool:
         return torch.rand(count, generator=generator, device=device) < 0.5
-    if not (dtype.is_floating_point or dtype.is_complex):
+    if is_whole(dtype):
         whole = torch.randint(fill.low, fill.high, (count,), generator=generator, device=device)
         ends = [-1, fill.low, fill.high - 1] if fill.low < 0 < fill.high else [fill.low, fill.high - 1]
         if count > 2 * len(ends):
