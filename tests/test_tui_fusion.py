@@ -130,7 +130,7 @@ async def test_from_a_slow_kernel_to_the_reason_of_its_neighbour_in_three_keys(s
             shown = text(app)
             assert "extern kernel in the way" in shown
             assert "op0 is extern_kernels.mm, which runs as it is" in shown
-            assert "try: For matrix products and convolutions try mode='max-autotune'" in shown
+            assert "try: mode='max-autotune' (max_autotune_gemm), whose templates" in shown
         assert cursor_key(pilot) == "op0", "the neighbour itself, with one key more"
 
 

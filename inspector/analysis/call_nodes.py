@@ -27,11 +27,11 @@ MATMULS = frozenset({
 CONVOLUTIONS = frozenset({
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
 })  # fmt: skip
-_ATTENTION = frozenset({"scaled_dot_product_attention"})
+ATTENTION = frozenset({"scaled_dot_product_attention"})
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _KINDS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("conv", "mkldnn_convolution", "cudnn_conv"), CONVOLUTIONS),
-    (("_scaled_dot_product", "_flash", "_efficient_attention"), _ATTENTION),
+    (("_scaled_dot_product", "_flash", "_efficient_attention"), ATTENTION),
     (
         ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm", "linear", "mkldnn_linear", "_linear"),
         MATMULS,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from inspector.frozen import dataclass
 from inspector.model.decision import Category
 
-from .call_nodes import CONVOLUTIONS, MATMULS, calls_of_library
+from .call_nodes import ATTENTION, CONVOLUTIONS, MATMULS, calls_of_library
 from .dataflow import operator
 
 
@@ -150,11 +150,11 @@ _AROUND = {
 def around_library(kernel: str, device: str) -> str:
     """What can be done for a step beside a library's call with that name; empty where the category says it.
     Convolutions have templates on a GPU alone (torch/_inductor/kernel/conv.py)."""
-    name = operator(kernel)
-    if "attention" in name or "scaled_dot_product" in name:
+    kind = calls_of_library(operator(kernel))
+    if kind is ATTENTION:
         return _AROUND["attention"]
     templated = (MATMULS,) if device == "cpu" else (MATMULS, CONVOLUTIONS)
-    return _AROUND["product"] if calls_of_library(name) in templated else ""
+    return _AROUND["product"] if kind in templated else ""
 
 
 @dataclass(frozen=True, slots=True)
