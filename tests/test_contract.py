@@ -193,6 +193,14 @@ def test_numbers_are_not_left_out() -> None:
     }
 
 
+def test_a_change_of_code_is_whole() -> None:
+    data = {"findings": [{"change": ["- a", "+ b"], "names": ["c", "d"]}] * 2}
+    assert bounded(data, 1) == {
+        "findings": [{"change": ["- a", "+ b"], "names": ["c"]}],
+        "left_out": {"findings": 1, "findings[].names": 1},
+    }
+
+
 def test_a_limit_without_json_is_told() -> None:
     with pytest.raises(InspectorError, match="--limit"):
         CliRunner().invoke(cli, ["summary", ".", "--limit", "3"], catch_exceptions=False)

@@ -7,13 +7,16 @@ from typing import Any
 
 LIMIT = 1_000
 """Entries of a list, where nobody asks for more or less."""
+_TEXTS = frozenset({"change"})
+"""Lists whose entries are lines of one text: half a change of code is another change."""
 
 
 def bounded(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
     """The same with at most `limit` entries in each list at every depth, the first ones; 0 bounds nothing.
 
     `left_out` counts the entries that are not there by their list, such as ``graphs[].decisions``: of what
-    stood in an entry that is not there itself nothing is counted. Lists of numbers (sizes, times) stay whole.
+    stood in an entry that is not there itself nothing is counted. Lists of numbers (sizes, times) stay whole,
+    and so do lines that make one text.
     """
     left: Counter[str] = Counter()
     answer = _cut(data, limit, "", left) if limit else data
@@ -23,7 +26,10 @@ def bounded(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
 
 def _cut(value: object, limit: int, path: str, left: Counter[str]) -> object:
     if isinstance(value, dict):
-        return {key: _cut(item, limit, f"{path}.{key}" if path else key, left) for key, item in value.items()}
+        return {
+            key: item if key in _TEXTS else _cut(item, limit, f"{path}.{key}" if path else key, left)
+            for key, item in value.items()
+        }
     if not isinstance(value, list | tuple) or all(isinstance(item, int | float) for item in value):
         return value
     if len(value) > limit:
