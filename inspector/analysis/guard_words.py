@@ -10,6 +10,8 @@ _AT_INDEX = re.compile(
     r"^tensor '(?P<name>.+?)' (?P<what>size|stride) mismatch at index (?P<index>\d+)\. "
     r"expected (?P<old>\S+), actual (?P<new>\S+)$"
 )
+_LONGEST = 4_000
+"""Letters of a reason that is reworded; longer ones take more than linear time and stay as they are."""
 # tensor 'x' rank mismatch. expected 2, actual 3
 _OF_WHOLE = re.compile(
     r"^tensor '(?P<name>.+?)' (?P<what>rank|dtype|device|requires_grad|dispatch key set) mismatch\. "
@@ -27,7 +29,7 @@ def guard_text(reason: str) -> str:
         index = int(match["index"])
         nth = _NTH[index] if index < len(_NTH) else f"{index + 1}th"
         what = f"{nth} {match['what']}"
-    elif (match := _OF_WHOLE.match(text)) is not None:
+    elif len(text) <= _LONGEST and (match := _OF_WHOLE.match(text)) is not None:
         what = _WHAT.get(match["what"], match["what"])
     else:
         return text

@@ -18,7 +18,7 @@ LEAST_CLOCK = 0.6
 """Of a core's highest clock: a processor under load is above it unless it is held back (turbo is a third)."""
 # rank 1: other processes used 1.8 of 2 cores (eager run, profiled)
 _REASON = re.compile(r"(?:rank (?P<rank>\d+): )?(?P<text>.*?)(?: \((?P<run>[^()]*)\))?", re.DOTALL)
-_FIGURE = re.compile(r"\d+(?:\.\d+)?(?= (?:of \d|% of|times))")
+_FIGURE = re.compile(r"(?<![\d.])\d+(?:\.\d+)?(?= (?:of \d|% of|times))")
 _WHOLE_CORE = 0.75
 """A program that uses 1.3 cores where others work too would have used two."""
 

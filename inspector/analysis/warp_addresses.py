@@ -167,7 +167,7 @@ def _result(opcode: str, given: Sequence[Values | None]) -> Values | None:
         return None
     known = [each for each in given if each is not None]
     signed = last.startswith("s")
-    bits = int(match[1]) if (match := re.search(r"(\d+)$", last)) is not None else 1
+    bits = int(match[1]) if (match := re.search(r"(?<!\d)(\d+)$", last)) is not None else 1
     if kind == "cvt" and (len(modifiers) < 2 or modifiers[-2].startswith(("f", "bf", "r"))):
         return None
     if kind == "setp":

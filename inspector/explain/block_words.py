@@ -18,7 +18,7 @@ _LONGEST = 60
 """How much of a name is shown, so that a row fits a terminal: operators, lines, letters."""
 # CUDAFunctor_add<...>, GeluFunctor, cutlass_tensorop_bf16_..., bfloat16_copy_kernel_cuda(...)
 _TELLING = re.compile(
-    r"Functor_(\w+)|(\w+)Functor\b|(cutlass_(?!_)\w+|\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
+    r"Functor_(\w+)|\b(\w+)Functor\b|(cutlass_(?!_)\w+|\b\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
 )
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 _DEEPEST = 30

@@ -60,13 +60,15 @@ _ATTRIBUTE = re.compile(r"(?:getattr\(.*, \"[^\"]*\"\)|[A-Za-z_]\w*)(?:\.\w+)+")
 _NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.])([A-Za-z_]\w*)(?![\w(]|\s*=[^=])""")
 
 # File: /home/user/m.py:7 in forward, code: x = x.relu()
-_LOCATION = re.compile(r"File: (.+?):(\d+) in (.+?), code: (.*)")
+_LOCATION = re.compile(r"File: (.{1,4000}?):(\d+) in (.{1,1000}?), code: (.*)")
 
+_LONGEST_META = 1_000
+"""Letters of an annotation that is read: brackets behind brackets take more than quadratic time."""
 # f32[4, s77]      f32[100, 100][100, 1]cuda:0      DTensor(bf16[8, 8][8, 1]cpu, S(0))
 _TENSOR = re.compile(r"(?:\w+\()?([a-z]\w*)\[(.*?)\](?:\[(.*?)\])?([a-z]+(?::\d+)?)?(?:[,)].*)?")
 
 # "  # PlainAOTInput(idx=2)" after a parameter or a returned value on a line of its own
-_REMARK = re.compile(r"  # .*$")
+_REMARK = re.compile(r"  # .*\Z")
 
 _CACHE = 1 << 14
 
@@ -370,7 +372,7 @@ def parse_location(comment: str) -> SourceLocation | None:
 @lru_cache(_CACHE)
 def parse_meta(annotation: str) -> TensorMeta | None:
     """``f32[8, 64][64, 1]cuda:0`` as dtype, shape, strides and device; None for ``Sym(..)`` and types."""
-    match = _TENSOR.fullmatch(annotation)
+    match = _TENSOR.fullmatch(annotation) if len(annotation) <= _LONGEST_META else None
     if match is None:
         return None
     dtype, shape, stride, device = match.groups()

@@ -24,6 +24,8 @@ _PLACE = re.compile(
 )
 # not math.isnan(L['k'])  # implicit guard for float input due to NaN specialization in the framework
 _REMARK = re.compile(r"\s{2,}# ((?:(?!\s# ).)+[^'\"])\Z")
+_LONGEST_REMARK = 4_000
+"""Letters at a guard's end among which its remark is looked for: in longer ones that takes quadratic time."""
 _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
 
 
@@ -42,9 +44,9 @@ def parse_guards(text: str, line: int) -> tuple[Guard, ...]:
 
 def _guard(kind: str, line: int, rows: list[str]) -> Guard:
     text = "\n".join(rows).rstrip()
-    match = _PLACE.search(text) if "# " in text else None
+    match = _PLACE.search(text, max(0, len(text) - _LONGEST_REMARK)) if "# " in text else None
     if match is None:
-        remark = _REMARK.search(text)
+        remark = _REMARK.search(text, max(0, len(text) - _LONGEST_REMARK))
         end = remark.start() if remark else len(text)
         return Guard(kind, text[:end], None, line, remark[1] if remark else "")
     place = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)

@@ -46,6 +46,8 @@ _USER = re.compile(
 # The comma and blanks in:  NodeUser(...), NodeUser(...)
 _NEXT_USER = re.compile(r",\s+(?=NodeUser\()")
 
+_LONGEST_LAYOUT = 4_000
+"""Letters of a layout that is read: brackets within brackets take more than quadratic time."""
 # FixedLayout('cuda:0', torch.float32, size=[4, s77*64], stride=[s77*64, 1], offset=8, is_pinned=True)
 _TENSOR_LAYOUT = re.compile(
     r"(\w+)\('([^']*)', torch\.(\w+), size=[\[(](.*)[\])], stride=[\[(](.*)[\])]"
@@ -159,7 +161,7 @@ def parse_layout(text: str) -> Layout | None:
 
     Classes without sizes give `size` None. None where the text is no whole layout.
     """
-    if match := _TENSOR_LAYOUT.fullmatch(text):
+    if len(text) <= _LONGEST_LAYOUT and (match := _TENSOR_LAYOUT.fullmatch(text)):
         kind, device, dtype, size, stride, offset = match.groups()
         start = parse_size(offset) if offset else 0
         return Layout(kind, text, device, dtype, parse_sizes(size), parse_sizes(stride), start)

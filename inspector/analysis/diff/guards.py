@@ -15,7 +15,7 @@ _DEVICE = re.compile(r"DispatchKeySet\([^)]*\), |device=\w+, ")
 # L['x'], G['f'].weight, len(L['args'])
 _SUBJECT = re.compile(r"\b[LG]\['[^']*'\](?:\.\w+|\[[^\]]*\])*")
 _ARGUMENT = re.compile(r"L\['\w+'\](?:\[\d+\])?")
-_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,)]+)")
+_FIELD = re.compile(r"\b(\w+)=(\[[^\]]{0,4000}\]|[^,)]+)")
 _CONDITIONS = frozenset({"TENSOR_MATCH", "EQUALS_MATCH", "CONSTANT_MATCH", "LENGTH_CHECK", "SHAPE"})
 """Kinds that say something of values; what else there is differs from one version of torch to the next."""
 

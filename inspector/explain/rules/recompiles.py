@@ -27,7 +27,7 @@ from inspector.units import duration, plural
 
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
 _SIZE = re.compile(
-    r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\d+ <= .+\.size"
+    r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\b\d+ <= .{1,1000}\.size"
 )
 _FLAG = re.compile(r"(?:==|!=|\bis) (?:True|False|None|'[^']*')$|^not |^(?:\w+\()?L\['\w+'\](?:\.\w+)*$")
 _ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']+ == -?[\d.]+")

@@ -11,7 +11,7 @@ from inspector.model.problem import Problem
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
 # 	.loc	1 23 15 is_stmt 1               ; helpers.py:23:15 @[ cuok.py:53:79 ]
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
-_CHAIN = re.compile(r"([^\s:@\[\]]+):(\d+):(\d+)")
+_CHAIN = re.compile(r"(?<![^\s:@\[\]])([^\s:@\[\]]+):(\d+):(\d+)")
 # kernel: ; @kernel
 _BEGIN = re.compile(r"\w+:\s+; @")
 #     .vgpr_count:     43

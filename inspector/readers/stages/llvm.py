@@ -15,7 +15,7 @@ from inspector.model.problem import Problem
 _METADATA = re.compile(r"!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$")
 _DBG = re.compile(r", !dbg !(\d+)(?:, ![\w.]+ !\d+)*(?: ; .*)?$")
 # line: 40     scope: !4    filename: "a.py"
-_FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,]+)')
+_FIELD = re.compile(r'\b(\w+): ("(?:[^"\\]|\\.)*"|[^,]+)')
 _DEEPEST = 200
 
 _Nodes = dict[str, tuple[str, dict[str, str]]]

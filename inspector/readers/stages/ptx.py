@@ -17,7 +17,7 @@ _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 # 	.loc	2 232 28, function_name $L__info_string0, inlined_at 1 48 24  // ...
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:,[^/]*?inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 # triton_helpers.py:232:28 @[ cuok.py:48:24 ]      cuok.py:0 where there is no column
-_CHAIN = re.compile(r"([^\s:@\[\]]+):(\d+)(?::(\d+))?")
+_CHAIN = re.compile(r"(?<![^\s:@\[\]])([^\s:@\[\]]+):(\d+)(?::(\d+))?")
 _LABEL = re.compile(r"\$?[\w$%.]+:\s*(?://.*)?$")
 
 

@@ -59,7 +59,7 @@ _LOOSE = frozenset({"sort", "bucketize"})
 _DIVIDED = re.compile(r"ops\.(floordiv|truncdiv|remainder|fmod|mod)\((\w+), (\w+)")
 """Operators whose result for a large quotient depends on how that is rounded as well."""
 
-_INTEGER = re.compile(r"(\w+) = ops\.(?:constant|index_expr|to_dtype)\([^,\n]+, torch\.u?int")
+_INTEGER = re.compile(r"\b(\w+) = ops\.(?:constant|index_expr|to_dtype)\([^,\n]+, torch\.u?int")
 
 _ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
 
