@@ -495,7 +495,8 @@ def test_a_real_compilation_in_an_awkward_place(tmp_path: Path, monkeypatch: pyt
     assert "[__fusion]" in (run / "logs" / "stderr.txt").read_text()
     assert list((run / "cache" / "inductor").rglob("*.cpp"))
     assert list((tmp_path / "temporary").iterdir()) == []
-    lines = stderr.getvalue().splitlines()
+    # A CUDA build of torch says so where there is no GPU.
+    lines = [line for line in stderr.getvalue().splitlines() if "No CUDA runtime is found" not in line]
     assert lines[0] == "to stderr"
     assert lines[1].startswith("inspector: 2 graphs compiled in ")
     assert len(lines) == 3

@@ -71,9 +71,16 @@ def program_in(folder: Path, operator: str) -> FxProgram:
     return FxProgram(folder / "fx_graph_runnable.py", "graph")
 
 
-def test_what_registers_an_operator_is_loaded_and_the_rest_of_it_is_not_run(tmp_path: Path) -> None:
-    program = program_in(tmp_path, "twice")
-    assert "inspector_test::twice is registered by train.py" in program.problems
+@pytest.mark.parametrize("above", [None, 0, 1])
+def test_what_registers_an_operator_is_loaded_and_the_rest_of_it_is_not_run(
+    tmp_path: Path, above: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it lies below what Python imports from: it is a program all the same."""
+    if above is not None:
+        monkeypatch.syspath_prepend((tmp_path, tmp_path.parent)[above])
+    operator = f"twice_{above}"
+    program = program_in(tmp_path, operator)
+    assert f"inspector_test::{operator} is registered by train.py" in program.problems
     assert set(program.absent) == {"split", "cond"}
     assert isinstance(program.module.body_0, torch.nn.Module)
     assert torch.equal(program.module.body_0(torch.zeros(2)), torch.ones(2))

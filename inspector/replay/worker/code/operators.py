@@ -44,6 +44,8 @@ _DTYPES = {
 }  # fmt: skip
 """torch/utils/_dtype_abbrs.py."""
 
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Folders in which single files are libraries too (Lib/site.py, Debian's)."""
 _MOST_FILES, _MOST_BYTES = 400, 1 << 20
 
 
@@ -118,11 +120,16 @@ def _mentions(path: Path, namespace: str, name: str) -> bool:
 
 
 def _module_of(path: Path) -> str | None:
-    """The name by which an installed file is imported; None for one that is not on the path."""
+    """The name by which a library's file is imported; None for a program, whose folder may be on the path
+    as well (PYTHONPATH, the folder that Python was started in)."""
     for entry in sys.path:
         if entry and path.is_relative_to(entry):
             parts = path.relative_to(entry).with_suffix("").parts
-            return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            inside = path.parents[: len(parts) - 1]
+            if Path(entry).name in _INSTALLED or (
+                inside and all((folder / "__init__.py").is_file() for folder in inside)
+            ):
+                return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return None
 
 
