@@ -2,6 +2,7 @@
 
     python benchmarks/gates.py                    10 minutes; five captures on this machine
     python benchmarks/gates.py versions|times|regressions     one of its parts
+    python benchmarks/gates.py regressions --python OTHER...     with other versions of torch too
     python benchmarks/gates.py --repeat 20        an hour; the good program captured as often, with a baseline
 
 Versions: the same program from torch 2.6, 2.13 and 2.15, each budget against each run, twenty times with noise: the log or
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -159,46 +161,61 @@ def times(place: Path) -> int:
     return 0
 
 
-def captured(place: Path, name: str, text: str, *options: str, calls: int = 3) -> Path:
+def captured(place: Path, name: str, text: str, *options: str, calls: int = 3, python: str = PYTHON) -> Path:
     program = place / f"{name.replace(' ', '_')}.py"
     program.write_text(text.replace("CALLS", str(calls)), encoding="utf-8")
     run = program.with_suffix(".run")
-    command = [*CLI, "capture", "--quiet", *options, "-o", str(run), "--", PYTHON, str(program)]
+    command = [*CLI, "capture", "--quiet", *options, "-o", str(run), "--", python, str(program)]
     subprocess.run(command, check=True, capture_output=True)
     return run
 
 
-def regressions(place: Path) -> int:
+def regressions(place: Path, pythons: Sequence[str] = (PYTHON,)) -> int:
+    """With each interpreter's torch, against the budget that the good program's run with the first one's gives."""
     good = GOOD.replace(*SIZES)
     budget = place / "budget.toml"
-    subprocess.run(
-        [*CLI, "check", str(captured(place, "good", good)), "--budget", str(budget), "--write"], check=True
-    )
-    print(f"\n{budget.read_text()}")
     missed = 0
-    for name, (relation, old, new, line) in PLANTED.items():
-        text = (
-            GOOD.replace(old, "(512, 256, 128)").replace(*SIZES)
-            if relation == "recompiles"
-            else good.replace(old, new)
-        )
-        assert text != good, name
-        run = captured(place, name, text)
-        breaches = judge(Run.open(run), read_budget(budget)).breaches
-        hit = [
-            breach
-            for breach in breaches
-            if breach.relation == relation
-            and breach.place is not None
-            and (line is None or breach.place.line == line)
-        ]
-        missed += not hit
-        print(f"{name}: {'caught' if hit else 'MISSED'}")
-        done = subprocess.run(
-            [*CLI, "check", str(run), "--budget", str(budget)], capture_output=True, text=True
-        )
-        print("".join(f"    {said.replace(str(place), 'PLACE')}\n" for said in done.stdout.splitlines()))
+    for number, python in enumerate(pythons):
+        folder = place / f"python{number}"
+        folder.mkdir()
+        run = captured(folder, "good", good, python=python)
+        print(f"\ntorch {Run.open(run).manifest.torch_version}")
+        if number == 0:
+            subprocess.run([*CLI, "check", str(run), "--budget", str(budget), "--write"], check=True)
+            print(f"{budget.read_text()}")
+        else:
+            breaches = judge(Run.open(run), read_budget(budget)).breaches
+            missed += bool(breaches)
+            print(f"the good program: {'broken: ' + str(breaches) if breaches else 'kept'}")
+        missed += sum(not planted(folder, name, budget, python) for name in PLANTED)
     return missed
+
+
+def planted(place: Path, name: str, budget: Path, python: str) -> bool:
+    """Whether one planted regression is a breach of its relation, at its line."""
+    relation, old, new, line = PLANTED[name]
+    good = GOOD.replace(*SIZES)
+    text = (
+        GOOD.replace(old, "(512, 256, 128)").replace(*SIZES)
+        if relation == "recompiles"
+        else good.replace(old, new)
+    )
+    assert text != good, name
+    run = captured(place, name, text, python=python)
+    breaches = judge(Run.open(run), read_budget(budget)).breaches
+    hit = [
+        breach
+        for breach in breaches
+        if breach.relation == relation
+        and breach.place is not None
+        and (line is None or breach.place.line == line)
+    ]
+    print(f"{name}: {'caught' if hit else 'MISSED'}")
+    done = subprocess.run([*CLI, "check", str(run), "--budget", str(budget)], capture_output=True, text=True)
+    print(
+        "".join(f"    {said.replace(str(place), 'PLACE')}\n" for said in done.stdout.splitlines()), flush=True
+    )
+    return bool(hit)
 
 
 def repeat(place: Path, count: int) -> int:
@@ -223,6 +240,9 @@ def main() -> int:
     parser.add_argument(
         "--repeat", type=int, metavar="N", help="capture the good program so often, and nothing else"
     )
+    parser.add_argument(
+        "--python", action="append", help="plant regressions with this interpreter's torch too; repeatable"
+    )
     options = parser.parse_args()
     print(machine())
     with TemporaryDirectory() as folder:
@@ -232,7 +252,11 @@ def main() -> int:
         bad = 0
         for part in (versions, times, regressions):
             if options.part in (None, part.__name__):
-                bad += part(place)
+                bad += (
+                    part(place, [PYTHON, *options.python])
+                    if options.python and part is regressions
+                    else part(place)
+                )
     return int(bad > 0)
 
 
