@@ -21,10 +21,11 @@ from inspector.replay.worker.kernels.expected import _agree  # noqa: E402
 from inspector.replay.worker.kernels.judging import Judge  # noqa: E402
 from inspector.replay.worker.kernels.tensors import _UNWRITTEN, _bits, show_unwritten  # noqa: E402
 from inspector.replay.worker.reference import noise as noises  # noqa: E402
+from inspector.replay.worker.reference.body import LoopBody, UnknownIr  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
 from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
-from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr  # noqa: E402
+from inspector.replay.worker.reference.loops import Evaluation  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise, disturbed_call  # noqa: E402
 
 KEYS = [2, 1, 2, 0, 1, 2, 0, 0, 3]

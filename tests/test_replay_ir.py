@@ -12,9 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inspector.model.schedule import Layout  # noqa: E402
+from inspector.replay.worker.reference.body import LoopBody, UnknownIr  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings, fingerprint  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
-from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr, overflows  # noqa: E402
+from inspector.replay.worker.reference.loops import Evaluation, overflows  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise  # noqa: E402
 
 X = torch.arange(24, dtype=torch.float32).reshape(4, 6).sin()

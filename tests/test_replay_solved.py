@@ -16,8 +16,9 @@ from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.kernels.guarded import guarded  # noqa: E402
 from inspector.replay.worker.kernels.numbers import literals  # noqa: E402
 from inspector.replay.worker.kernels.solved import Solver  # noqa: E402
+from inspector.replay.worker.reference.body import LoopBody  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
-from inspector.replay.worker.reference.loops import Evaluation, LoopBody  # noqa: E402
+from inspector.replay.worker.reference.loops import Evaluation  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise  # noqa: E402
 from inspector.replay.worker.reference.watched import Watch  # noqa: E402
 

@@ -25,8 +25,8 @@ from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.kernels.numbers import among, pool_of  # noqa: E402
 from inspector.replay.worker.kernels.repro import _TOOLS, Draft, registrars  # noqa: E402
 from inspector.replay.worker.kernels.varied import _constants  # noqa: E402
+from inspector.replay.worker.reference.body import LoopBody  # noqa: E402
 from inspector.replay.worker.reference.evaluate import evaluate, record  # noqa: E402
-from inspector.replay.worker.reference.loops import LoopBody  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise, any_order  # noqa: E402
 
 SUM = """

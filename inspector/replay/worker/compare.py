@@ -24,7 +24,6 @@ Integers and booleans have no tolerance, but an element that disturbed rounding 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -33,6 +32,7 @@ import torch
 from torch import Tensor
 
 from inspector.model.replay import OutputCheck, Verdict
+from inspector.replay.worker.samples import Samples, flat, same
 
 LOCAL = 10.0
 ALONE = 2.5
@@ -48,12 +48,6 @@ _EAGERS = 10.0
 places."""
 
 _ULPS_OF_SCALE = 4.0
-
-_SAMPLES = 8
-"""Disturbed references at most; as long as elements are outside."""
-
-_SAMPLES_S = 2.0
-"""Seconds after which four of them are enough; two after four times as long."""
 
 _CHANCE = {0: 1.0, 1: 1e3, 2: 70.0, 3: 7.0, 4: 2.0}
 """By what the most that so few references moved one element may fall short of what rounding does to it, once
@@ -222,7 +216,7 @@ def compare(
         return verdict_on("unverifiable", f"the reference has another shape, {tuple(reference.shape)}")
     if compiled.numel() == 0:
         return verdict_on("match", "there are no elements", elements=0)
-    samples = _Samples(noisy, reference, certain)
+    samples = Samples(noisy, reference, certain)
     if compiled.dtype.is_floating_point or compiled.dtype.is_complex:
         return _Floats(compiled, eager, reference, samples, tf32).check()
     return _compare_exactly(compiled, eager, reference, exact, samples)
@@ -244,69 +238,13 @@ def without_reference(compiled: object, eager: object, why: str) -> OutputCheck:
     return verdict_on("unverifiable", why)
 
 
-def _flat(tensor: Tensor) -> Tensor:
-    tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.dtype.is_complex else tensor
-    return tensor.reshape(-1)
-
-
-class _Samples:
-    """How far disturbed rounding moves each element of the reference, as far as seen; flat float64.
-
-    `moved` is infinite where an element is not finite in one and finite in the other."""
-
-    def __init__(
-        self, noisy: Callable[[int], object] | None, reference: Tensor, certain: Tensor | None
-    ) -> None:
-        self._noisy = noisy
-        self._reference = reference
-        self.moved: Tensor | None = None
-        self._spent_s = 0.0
-        self.partial = certain is not None
-        if certain is not None:
-            unsure = torch.full((), math.inf, dtype=torch.float64, device=certain.device)
-            self.moved = torch.where(certain.reshape(-1), torch.zeros_like(unsure), unsure)
-        self.count = 0
-
-    @property
-    def expected(self) -> bool:
-        """Whether there is, or will be, a sample."""
-        return self._noisy is not None or self.count > 0
-
-    def more(self) -> bool:
-        """Draws one more; False where there is none to have."""
-        if self._noisy is None or self.count == _SAMPLES:
-            return False
-        if self._spent_s > _SAMPLES_S * (1 if self.count >= 4 else 4) and self.count > 1:
-            return False
-        started = time.monotonic()
-        try:
-            sample = self._noisy(self.count + 1)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            if isinstance(error, torch.cuda.OutOfMemoryError):
-                raise
-            sample = None
-        if not isinstance(sample, Tensor) or sample.numel() != self._reference.numel():
-            self._noisy = None
-            return False
-        self.count += 1
-        self._spent_s += time.monotonic() - started
-        left, right = (_flat(value).to(torch.float64) for value in (sample, self._reference))
-        distance = torch.where(_same(left, right), 0.0, (left - right).abs()).nan_to_num_(math.inf, math.inf)
-        self.moved = distance if self.moved is None else torch.maximum(self.moved, distance)
-        return True
-
-
-def _same(left: Tensor, right: Tensor) -> Tensor:
-    return (left == right) | (torch.isnan(left) & torch.isnan(right))
-
-
 class _Floats:
     """The comparison of one floating output."""
 
     def __init__(
-        self, compiled: Tensor, eager: Tensor, reference: Tensor, samples: _Samples, tf32: bool
+        self, compiled: Tensor, eager: Tensor, reference: Tensor, samples: Samples, tf32: bool
     ) -> None:
-        self._sides = [_flat(value) for value in (compiled, eager, reference)]
+        self._sides = [flat(value) for value in (compiled, eager, reference)]
         dtype = self._sides[0].dtype
         self._tf32 = tf32 and dtype == torch.float32
         self._precision = torch.float16 if self._tf32 else dtype
@@ -486,7 +424,7 @@ class _Element:
         edge &= either & (exact.abs() != float(torch.finfo(dtype).max))
         back = torch.isinf(rounded) & torch.isfinite(exact) & torch.isfinite(value)
         back &= (value - exact).abs() <= tolerance + _RTOL_BACK * exact.abs()
-        self.special = ~self.both & ~_same(value, rounded) & ~edge & ~back & ~free
+        self.special = ~self.both & ~same(value, rounded) & ~edge & ~back & ~free
 
 
 _RTOL_BACK = 1e-2
@@ -504,9 +442,9 @@ def _typical(errors: Tensor, among: Tensor | None = None) -> Tensor:
 
 
 def _compare_exactly(
-    compiled: Tensor, eager: Tensor, reference: Tensor, exact: bool, samples: _Samples
+    compiled: Tensor, eager: Tensor, reference: Tensor, exact: bool, samples: Samples
 ) -> OutputCheck:
-    sides = [_flat(value) for value in (compiled, eager, reference)]
+    sides = [flat(value) for value in (compiled, eager, reference)]
     elements = sides[0].numel()
     while True:
         ours, theirs, certain = _Side(), _Side(), 0

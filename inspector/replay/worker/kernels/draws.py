@@ -25,25 +25,20 @@ from inspector.replay.worker.kernels.rows import (
     rows_of,
     rows_on,
 )
+from inspector.replay.worker.kernels.sources import LOADED, quotients, sources
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
 # reduction = ops.reduction(torch.float32, torch.float32, 'welford_combine', (load, load_1, load_2))
 _COMBINED = re.compile(r"'welford_combine', \(\w+, (\w+), (\w+)\)")
 _LOADED_AS = re.compile(r"(\w+) = ops\.load\('(\w+)'")
-_LOADED = re.compile(r"ops\.load\('(\w+)'")
 _ADDRESS = re.compile(r"(?:set_indirect\d+|device_assert\w*|check_bounds)\((\w+)")
 _DECIDES = re.compile(r"ops\.(?:lt|gt|le|ge|eq|ne|isnan|isinf)\(|'arg(?:max|min)'")
 """What gives one of several indices for any values: each outcome is one that the graph may have."""
 _DIVISOR = re.compile(
     r"ops\.(?:floordiv|truncdiv|mod|remainder|fmod|int_truediv|lshift|rshift|pow)\(\w+, (\w+)"
 )
-_OPERAND = re.compile(r"(?<!ops\.)\b\w+")
-"""Not the operator itself, as values have the names of operators."""
-_ASSIGNED = re.compile(r"^ *([\w, ]+?) = (.*)$", re.MULTILINE)
-_RETURNED = re.compile(r"def (masked_subblock\d+)\(self, ops\):.*?return (\w+)", re.DOTALL)
 _SORTED = re.compile(r"ops\.bucketize\(\w+, \('(\w+)'")
-_STORED = re.compile(r"ops\.store\w*\('(\w+)', \w+, (\w+)")
 
 _OVERFLOWS = frozenset({"add", "sub", "mul", "neg", "abs", "square", "reduction", "fma", "atomic_add"})
 _SMOOTH = frozenset(
@@ -56,10 +51,6 @@ _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 _LOOSE = frozenset({"sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
-_DIVIDED = re.compile(r"ops\.(floordiv|truncdiv|remainder|fmod|mod)\((\w+), (\w+)")
-"""Operators whose result for a large quotient depends on how that is rounded as well."""
-
-_INTEGER = re.compile(r"\b(\w+) = ops\.(?:constant|index_expr|to_dtype)\([^,\n]+, torch\.u?int")
 
 _ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
 
@@ -110,11 +101,11 @@ class Draws:
         text = self._text = "\n".join(bodies)
         self._operators = set(_OPERATOR.findall(text))
         # Indices, and what the program asserts something of.
-        self._addresses = _sources(bodies, _ADDRESS, past=_DECIDES)
-        self._divisors = _sources(bodies, _DIVISOR)
-        self._quotients = _quotients(bodies)
+        self._addresses = sources(bodies, _ADDRESS, past=_DECIDES)
+        self._divisors = sources(bodies, _DIVISOR)
+        self._quotients = quotients(bodies)
         self._sorted = set(_SORTED.findall(text))
-        self._loaded = set(_LOADED.findall(text))
+        self._loaded = set(LOADED.findall(text))
         # What adds up in any order: extremes would cancel or not.
         self._reduces = bool(self._operators & {"reduction", "sort"}) or "self.scan" in text
         self._reduces |= "atomic_add" in text
@@ -186,7 +177,7 @@ class Draws:
             return False
         if kind == "wide" and turn and "'prod'" in text:
             return True
-        if _quotients(bodies) and dtype.is_floating_point:
+        if quotients(bodies) and dtype.is_floating_point:
             # A GPU's remainder is exact; vectorised C++ subtracts a multiple.
             return not (self._on_gpu and kind == "wide" and turn == 1)
         return bool(operators & _LOOSE) and kind != "wide"
@@ -460,41 +451,6 @@ class Draws:
         bits = 8 * dtype.itemsize
         defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
         return int(1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1))
-
-
-def _sources(bodies: Sequence[str], sink: re.Pattern[str], past: re.Pattern[str] | None = None) -> set[str]:
-    """Buffers that what `sink` names in the loop bodies is made of, but for what only goes into `past`."""
-    made_of: dict[str, set[str]] = {}
-    pending = []
-    for number, body in enumerate(bodies):
-        for names, value in _ASSIGNED.findall(body):
-            if past is not None and past.search(value):
-                continue
-            loaded = _LOADED.findall(value)
-            parts = set(loaded) or {f"{number} {part}" for part in _OPERAND.findall(value)}
-            for name in names.split(","):
-                made_of.setdefault(f"{number} {name.strip()}", set()).update(parts)
-        for name, value in _RETURNED.findall(body):
-            made_of.setdefault(f"{number} {name}", set()).add(f"{number} {value}")
-        for buffer, value in _STORED.findall(body):
-            made_of.setdefault(buffer, set()).add(f"{number} {value}")
-        pending += [f"{number} {name}" for name in sink.findall(body)]
-    seen: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name not in seen:
-            seen.add(name)
-            pending += made_of.get(name, ())
-    return {name for name in seen if " " not in name}
-
-
-def _quotients(bodies: Sequence[str]) -> set[str]:
-    """Operators that divide floats and keep what is whole, or what is left."""
-    found = set()
-    for body in bodies:
-        integers = set(_INTEGER.findall(body))
-        found |= {name for name, *operands in _DIVIDED.findall(body) if not integers.intersection(operands)}
-    return found
 
 
 def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:

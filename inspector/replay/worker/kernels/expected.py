@@ -22,9 +22,10 @@ from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, GraphFacts
 from inspector.replay.worker.kernels.loops import Loops
 from inspector.replay.worker.kernels.own_kernels import OwnKernel
+from inspector.replay.worker.reference.body import UnknownIr
 from inspector.replay.worker.reference.buffers import Leaf, Meaning
 from inspector.replay.worker.reference.evaluate import undefined_reason
-from inspector.replay.worker.reference.loops import UnknownIr, Watched
+from inspector.replay.worker.reference.loops import Watched
 from inspector.replay.worker.reference.noise import Noise, unit
 from inspector.replay.worker.reference.operator import repeat
 from inspector.replay.worker.reference.subgraph import NotComputable

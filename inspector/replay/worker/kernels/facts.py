@@ -17,6 +17,7 @@ from inspector.replay.worker.code.fx import FxProgram, GraphError
 from inspector.replay.worker.code.generated import GeneratedCode
 from inspector.replay.worker.events import Failure, NotRunnable, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec, promote
+from inspector.replay.worker.reference.body import UnknownIr
 from inspector.replay.worker.reference.buffers import (
     Chain,
     Leaf,
@@ -30,7 +31,6 @@ from inspector.replay.worker.reference.buffers import (
 from inspector.replay.worker.reference.eager_strides import NodeLayouts, eager_layouts
 from inspector.replay.worker.reference.evaluate import record
 from inspector.replay.worker.reference.layouts import Layouts
-from inspector.replay.worker.reference.loops import UnknownIr
 from inspector.replay.worker.reference.noise import Noise
 from inspector.replay.worker.reference.operator import NotRepeatable
 from inspector.replay.worker.reference.philox import Drawing

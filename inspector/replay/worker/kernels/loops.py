@@ -11,8 +11,9 @@ from torch import Tensor
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.kernels.facts import GraphFacts
+from inspector.replay.worker.reference.body import UnknownIr
 from inspector.replay.worker.reference.buffers import Leaf, extent, flat_memory
-from inspector.replay.worker.reference.loops import Evaluation, UnknownIr, Watched
+from inspector.replay.worker.reference.loops import Evaluation, Watched
 from inspector.replay.worker.reference.noise import Noise
 
 

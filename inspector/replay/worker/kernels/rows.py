@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from inspector.replay.worker.reference.body import RANGE
 from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS
-from inspector.replay.worker.reference.loops import RANGE
 
 _RANGES = re.compile(r"var_ranges = \{(.*)\}")
 _INDEX = re.compile(r"^ *(index\d+) = (.*)$", re.MULTILINE)

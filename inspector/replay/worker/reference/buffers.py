@@ -19,8 +19,9 @@ from torch import Tensor
 
 from inspector.replay.protocol import KernelPlan, PlannedCall, PlannedLeaf
 from inspector.replay.worker.inputs.arguments import promote
+from inspector.replay.worker.reference.body import LoopBody, UnknownIr
 from inspector.replay.worker.reference.layouts import Layouts
-from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr
+from inspector.replay.worker.reference.loops import Evaluation
 from inspector.replay.worker.reference.subgraph import Subgraph
 
 _TOLERANCE = 1e-9

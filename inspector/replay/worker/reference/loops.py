@@ -9,14 +9,13 @@ dtypes. The combining function of a scan is not printed; `scan_kinds` says which
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from inspector.replay.worker.reference.body import Function, LoopBody, UnknownIr
 from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS, Layouts, Value
 from inspector.replay.worker.reference.noise import (
     NEAR,
@@ -26,25 +25,13 @@ from inspector.replay.worker.reference.noise import (
     disturbed_sum,
     unit,
 )
-from inspector.replay.worker.reference.philox import Drawing, integers, normal, uniform
-
-Function = Callable[..., Value]
+from inspector.replay.worker.reference.philox import Drawing, integers, normal, seeded, uniform
 
 Watched = Callable[["Ops"], object]
 """Something that looks on, from the operators that it takes the place of."""
 
 Memory = Callable[[str, bool], Tensor]
 """``memory(name, for_writing)``: the flat tensor that a load or store of that buffer goes to."""
-
-# p0: 100, p1: Max(1, s50)
-RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
-"""Loop variables and how far they run, as they are printed."""
-
-# get_index_1 = self.get_index('index1')
-_INDEX = re.compile(r"(\w+) = self\.get_index\('(\w+)'\)")
-# ops.load('arg1_1', get_index_1)
-_ACCESS = re.compile(r"ops\.(?:load|store|store_reduction)\('(\w+)', (\w+)")
-
 
 _EXTREMES = frozenset({"cummax", "cummin"})
 """Scans that give indices as well."""
@@ -62,58 +49,6 @@ def overflows(value: object, dtype: object) -> bool:
         return False
     limits, whole = torch.iinfo(dtype), value.to(torch.float64).trunc()
     return not bool(((whole >= limits.min) & (whole <= limits.max)).all())
-
-
-class UnknownIr(Exception):
-    """The loop body uses what this evaluator does not know; the message says what."""
-
-
-class LoopBody:
-    """One leaf's printed body, compiled. `outer` counts the loop variables that are not reduced over;
-    `narrow`: it names a floating dtype below float64."""
-
-    def __init__(self, text: str, outer: int) -> None:
-        """Raises UnknownIr where the text is not the Python that torch prints."""
-        self._indices: dict[str, CodeType] = {}
-        self.outer = outer
-        self.results: list[torch.dtype | None] = []
-        """What dtypes the operators gave when the body last ran in its own, one after the other."""
-        head, _, methods = text.partition("    def ")
-        self.narrow = bool(re.search(r"torch\.(?:b?float16|float32|float8)", methods))
-        ranges = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
-        if ranges is None:
-            raise UnknownIr("the loop body has no var_ranges")
-        try:
-            self.ranges = {
-                pair["name"]: compile(pair["extent"], "<range>", "eval") for pair in RANGE.finditer(ranges[1])
-            }
-            for line in head[ranges.end() :].splitlines():
-                name, equals, expression = line.strip().partition(" = ")
-                if equals:
-                    self._indices[name] = compile(expression, f"<{name}>", "eval")
-            self.buffers = _indexed_buffers(methods)
-            # Names with a dot (aten.add) and annotations do not occur: the printer writes plain calls.
-            code = compile("class Body:\n    def " + methods, "<loop body>", "exec")
-        except (SyntaxError, ValueError) as error:
-            raise UnknownIr(f"the loop body cannot be read: {error}") from None
-        space: dict[str, object] = {"torch": torch, "inf": math.inf, "nan": math.nan, "device": torch.device}
-        exec(code, space)
-        self.methods: dict[str, Function] = {
-            name: value for name, value in vars(space["Body"]).items() if callable(value)
-        }
-
-    def index(self, name: str) -> CodeType:
-        return self._indices[name]
-
-
-def _indexed_buffers(methods: str) -> dict[str, list[str]]:
-    """Index -> the buffers that are loaded or stored at it."""
-    variables = dict(_INDEX.findall(methods))
-    buffers: dict[str, list[str]] = {}
-    for buffer, variable in _ACCESS.findall(methods):
-        if variable in variables:
-            buffers.setdefault(variables[variable], []).append(buffer)
-    return buffers
 
 
 class Evaluation:
@@ -529,13 +464,6 @@ class Ops:
     ) -> Value:
         memory = self.run.memory(boundaries[0], False)[: int(boundaries[1])]
         return torch.bucketize(values, memory.contiguous(), right=bool(right)).to(dtype)
-
-
-def seeded(seed: Tensor, offset: Tensor) -> Tensor:
-    """Numbers in [0, 1) that depend on seed and offset alone: stand-ins for a generator's, so that the
-    FX graph and the IR hold the same values behind a dropout."""
-    mixed = (torch.as_tensor(seed) % 9973).to(torch.float64) * 12.9898 + offset.to(torch.float64) * 78.233
-    return torch.remainder(torch.sin(mixed) * 43758.5453, 1.0)
 
 
 def _compare(name: str) -> Callable[[Tensor, Tensor], Tensor]:

@@ -156,3 +156,10 @@ def _randint(drawing: Drawing, low: int, high: int, size: Sequence[int], seed: T
 
 def _offsets(size: Sequence[int], seed: Tensor) -> Tensor:
     return torch.arange(math.prod(size), device=seed.device).reshape(tuple(size))
+
+
+def seeded(seed: Tensor, offset: Tensor) -> Tensor:
+    """Numbers in [0, 1) that depend on seed and offset alone: stand-ins for a generator's, so that the
+    FX graph and the IR hold the same values behind a dropout."""
+    mixed = (torch.as_tensor(seed) % 9973).to(torch.float64) * 12.9898 + offset.to(torch.float64) * 78.233
+    return torch.remainder(torch.sin(mixed) * 43758.5453, 1.0)

@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_map
 from inspector.replay.worker.code.fx import Function, FxProgram, Node
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator, default_dtype, mutable_schema
-from inspector.replay.worker.reference.loops import seeded
 from inspector.replay.worker.reference.noise import Noise
+from inspector.replay.worker.reference.philox import seeded
 
 
 class NotComputable(Exception):
