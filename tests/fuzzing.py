@@ -57,6 +57,8 @@ ARCHIVES = (
 SLOW_S = 2.0
 STUCK_S = 15
 """Of the clock: who waits for a pipe that nobody writes to uses no processor time."""
+STUCK_BUSY = 20
+"""How many times longer on a machine with more work than cores."""
 MOST_RUN_BYTES = 400_000
 """Trimmed runs larger than that take too long for a case of each of their bytes to be met."""
 MEMORY = 4 << 30
@@ -505,7 +507,13 @@ def _watched(look: Callable[[], None]) -> tuple[str, str, str]:
     long is from when SLOW_S of processor time were over."""
     stack: list[str] = []
 
+    waits = iter(range(STUCK_BUSY))
+
     def too_long(*_signal: object) -> None:
+        # Where others have the cores a look may wait for its turn, which no clock tells from a pipe.
+        if os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1) and next(waits, None) is not None:
+            signal.alarm(STUCK_S)
+            return
         raise Stuck
 
     def slow(_signal: int, frame: Any) -> None:

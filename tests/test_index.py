@@ -368,9 +368,13 @@ def test_an_index_is_its_folder_whatever_that_is_called(name: str, tmp_path: Pat
     assert rows(index, "select path from runs") == [("/a",)]
 
 
+@pytest.mark.parametrize("there", [False, True])
 def test_a_disk_without_room_keeps_no_half_of_a_part(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor anything else, where there was nothing."""
+    if there:
+        (tmp_path / "index").mkdir()
     def full(_table: object, path: Path, **_named: object) -> None:
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -378,7 +382,8 @@ def test_a_disk_without_room_keeps_no_half_of_a_part(
     monkeypatch.setattr(building.arrow().parquet, "write_table", full)
     with pytest.raises(InspectorError, match="No space left"):
         build((str(folder),), tmp_path / "index", 1, None, lambda _text: None)
-    assert [path.name for path in (tmp_path / "index").iterdir()] == ["lock"]
+    left = [path.name for path in (tmp_path / "index").iterdir()] if there else (tmp_path / "index").exists()
+    assert left == (["lock"] if there else False)
 
 
 def test_questions_on_the_command_line(tmp_path: Path) -> None:

@@ -187,7 +187,9 @@ def _from_cluster(sources: Sequence[Found], address: str) -> Iterator[Rows]:
 
 @contextmanager
 def _locked(index: Path) -> Iterator[None]:
-    """For one build at a time, also against one that was killed: the lock goes with its process."""
+    """For one build at a time, also against one that was killed: the lock goes with its process. One that
+    wrote nothing leaves nothing."""
+    new = not index.exists()
     try:
         index.mkdir(parents=True, exist_ok=True)
         if any(index.iterdir()) and not (index / "lock").exists():
@@ -200,7 +202,12 @@ def _locked(index: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InspectorError(f"{index}: another build writes it; wait until it has ended") from None
-        yield
+        try:
+            yield
+        except BaseException:
+            if new and {path.name for path in index.iterdir()} == {"lock"}:
+                shutil.rmtree(index, ignore_errors=True)
+            raise
 
 
 def _remove_rests(index: Path) -> None:
