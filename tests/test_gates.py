@@ -27,6 +27,7 @@ from inspector.readers.run import Run
 from inspector.replay.store import load_results
 
 SAMPLES = Path(__file__).parents[1] / "sample_runs"
+DATA = Path(__file__).parent / "data" / "extra"
 
 
 def story(name: str, folder: Path) -> Path:
@@ -91,6 +92,15 @@ def test_a_fallback_and_bytes_in_vain_have_their_lines(corpus: Path) -> None:
     ]  # fmt: skip
     assert report.breaches[-1].reason == "op3 is extern_kernels.mm, which runs as it is"
     assert not judge(run, Budget(no_fallback=("aten.sort", "mm"), traffic=4.0)).breaches
+
+
+def test_a_fallbacks_line_is_its_own_where_torch_names_what_fed_it_too(tmp_path: Path) -> None:
+    """torch 2.6 gives a library call the origins of all that it reads."""
+    run = Run.open(unpacked(DATA / "fallback-torch2.6.tar.xz", tmp_path) / "fallback")
+    report = judge(run, Budget(no_fallback=("*",), traffic=1.5))
+    (fallback, traffic) = report.breaches
+    assert [item.place.short if item.place else None for item in (fallback, traffic)] == ["p.py:7", "p.py:7"]
+    assert "between op0_op1_op3 (p.py:5, 6) and op4 (p.py:7)" in traffic.message
 
 
 @pytest.mark.parametrize(

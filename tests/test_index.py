@@ -375,6 +375,7 @@ def test_a_disk_without_room_keeps_no_half_of_a_part(
     """Nor anything else, where there was nothing."""
     if there:
         (tmp_path / "index").mkdir()
+
     def full(_table: object, path: Path, **_named: object) -> None:
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")

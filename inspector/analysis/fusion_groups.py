@@ -13,6 +13,7 @@ from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import Size, SourceLocation
 
+from .dataflow import operator
 from .index_ranges import IndexReader
 from .partition import Partition
 from .traffic import Memory, is_nop, reads_of, writes_of
@@ -105,8 +106,10 @@ class Sources:
 
     def __init__(self, artifacts: GraphArtifacts, linkage: Linkage) -> None:
         self._place: dict[str, SourceLocation] = {}
+        self._operator: dict[str, str] = {}
         for graph in (artifacts.fx_before, artifacts.fx_after):
             for node in graph.nodes if graph else ():
+                self._operator[node.name] = operator(node.target)
                 if node.source is not None:
                     self._place[node.name] = node.source
         self._before = dict(linkage.pre_fx)
@@ -123,6 +126,11 @@ class Sources:
 
     def fx(self, leaf: str, entry: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._origins.get(leaf) or self._of_entry.get(entry, [])))
+
+    def itself(self, leaf: SchedulerNode, fx: tuple[str, ...]) -> tuple[str, ...]:
+        """Of a library call's FX nodes those that are the call: torch 2.6 names what fed it as well."""
+        name = operator(leaf.kernel) if leaf.kernel else ""
+        return tuple(each for each in fx if self._operator.get(each) == name) or fx
 
     def places(self, fx: Iterable[str]) -> tuple[SourceLocation, ...]:
         """Distinct source lines of FX nodes, in the nodes' order."""
@@ -224,7 +232,7 @@ class _Builder:
             extents=_extents(leaf.sizes, self.memory.reader),
             reads=reads_of((leaf,), self.memory, frozenset()),
             writes=writes_of((leaf,), self.memory),
-            sources=self.sources.places(fx),
+            sources=self.sources.places(self.sources.itself(leaf, fx)),
             fx=fx,
         )
 
@@ -262,7 +270,9 @@ class _Builder:
             kept=tuple(kept),
             bytes_unfused=unfused,
             bytes_saved=None if unfused is None or fused is None else unfused - fused,
-            sources=self.sources.places(dict.fromkeys(name for node in nodes for name in node.fx)),
+            sources=nodes[0].sources
+            if len(nodes) == 1
+            else self.sources.places(dict.fromkeys(name for node in nodes for name in node.fx)),
             is_wall=len(nodes) == 1 and nodes[0].kind in WALLS,
         )
 

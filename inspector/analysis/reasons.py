@@ -72,8 +72,8 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "extern kernel in the way",
         "One side is a library call (matrix product, convolution, custom operator) that runs as it is; "
         "generated code cannot be put inside.",
-        "Nothing to do around a call that runs as it is, unless one operator does both; a custom operator "
-        "can do the step itself.",
+        "one operator that does both; where the call is a custom operator, the step inside of it. Else nothing: "
+        "it runs as it is.",
         False,
     ),
     "template_rule": CategoryInfo(

@@ -24,7 +24,7 @@ from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.logs import GraphBreak
 from inspector.model.replay import OutputCheck, ReplayResult
 from inspector.model.run import GraphArtifacts
-from inspector.model.source import SourceLocation, users_place
+from inspector.model.source import SourceLocation, short_places, users_place
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.text import headline, joined
@@ -359,7 +359,9 @@ def _traffic(evidence: Evidence, most: float) -> Judged:
     if missed is not None:
         place = _first(missed.second_sources) or _first(missed.first_sources)
         reason = headline(missed.reason or missed.plain)
-        message += f"; {size(missed.bytes)} go between {missed.first} and {missed.second}"
+        sides = ((missed.first, missed.first_sources), (missed.second, missed.second_sources))
+        ends = [f"{name} ({', '.join(short_places(lines))})" if lines else name for name, lines in sides]
+        message += f"; {size(missed.bytes)} go between {' and '.join(ends)}"
     return Judged("traffic", allowed, there, (Breach("traffic", message, place, reason, worst.ident),))
 
 
