@@ -95,9 +95,10 @@ def asked(words: list[str], folder: Path) -> tuple[int, str]:
 
 
 def named(answer: dict[str, Any]) -> str:
-    """The cause, as docs/agents.md has it: the first finding that is about the program, not about the measurement."""
+    """The cause, as docs/agents.md has it: the first finding, on a busy machine the first that is not about that."""
+    busy = answer["quality"] == "busy"
     findings = answer["findings"]
-    return next((item for item in findings if item["account"] != "remark"), findings[0])["rule"]
+    return next((item for item in findings if not busy or item["account"] != "remark"), findings[0])["rule"]
 
 
 def causes(runs: dict[Path, str], folder: Path) -> tuple[int, int, int]:

@@ -72,8 +72,8 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "extern kernel in the way",
         "One side is a library call (matrix product, convolution, custom operator) that runs as it is; "
         "generated code cannot be put inside.",
-        "one operator that does both; where the call is a custom operator, the step inside of it. Else nothing: "
-        "it runs as it is.",
+        "one operator that does both; where the call is a custom operator, the step inside of it. Else "
+        "nothing: it runs as it is.",
         False,
     ),
     "template_rule": CategoryInfo(
