@@ -759,3 +759,15 @@ def test_other_programs_cpu_time_is_what_is_neither_idle_nor_ours() -> None:
     if others is None:
         pytest.skip("this system has no /proc/stat")
     assert 0.2 < others <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "verdict"), [(-1e-40, "mismatch"), (5e-41, "mismatch"), (0.0, "match"), (1e-40, "match")]
+)
+def test_denormal_numbers_are_kept_or_flushed_but_no_others(compiled: float, verdict: str) -> None:
+    """Of a processor that computed them op by op: what is not zero was not flushed."""
+    reference = torch.full((64,), 1e-40, dtype=torch.float64)
+    given = reference.to(torch.float32)
+    values = given.clone()
+    values[7] = compiled
+    assert compare(values, given, reference, noisy=lambda _: reference).verdict == verdict

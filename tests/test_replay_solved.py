@@ -16,7 +16,7 @@ from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.kernels.guarded import guarded  # noqa: E402
 from inspector.replay.worker.kernels.numbers import literals  # noqa: E402
 from inspector.replay.worker.kernels.solved import Solver  # noqa: E402
-from inspector.replay.worker.reference.body import LoopBody  # noqa: E402
+from inspector.replay.worker.reference.body import LoopBody, UnknownIr  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
 from inspector.replay.worker.reference.loops import Evaluation  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise  # noqa: E402
@@ -60,6 +60,29 @@ CENTRED = """
         store = ops.store('buf1', get_index, sub)
 """
 
+INTEGERS = """
+    var_ranges = {p0: 40}
+    index0 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        constant = ops.constant(7, torch.int64)
+        mul = ops.mul(load, constant)
+        constant_1 = ops.constant(3, torch.int64)
+        sub = ops.sub(mul, constant_1)
+        store = ops.store('buf0', get_index, sub)
+"""
+SCANS = """
+    var_ranges = {p0: 6}
+    index0 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        scan = ops.scan((torch.float32,), (load,))
+        getitem = scan[0]
+        store = ops.store('buf0', get_index, getitem)
+"""
+
 
 class Loops:
     """Bodies one after the other, with their memories."""
@@ -96,6 +119,34 @@ def test_what_is_computed_on_the_way_reaches_its_targets(dtype: Any) -> None:
     # A comparison falls either way next to its bound.
     apart = product.exp().double() - 2.0
     assert bool(((apart > 0) & (apart < 2e-2)).any()) and bool(((apart < 0) & (apart > -2e-2)).any())
+
+
+def test_integers_are_solved_for_exactly_or_to_their_neighbours() -> None:
+    loops = Loops((INTEGERS, 1), buf0=torch.zeros(40, dtype=torch.int64))
+    x = solver(loops, 60.0, 700.0).solve(torch.arange(40), torch.arange(40))
+    assert x is not None and x.dtype == torch.int64
+    results = set((7 * x - 3).flatten().tolist())
+    # 7 * 9 - 3 is one; 700 is none, and its neighbours are 697 and 704.
+    assert 60 in results and results & {697, 704}
+
+
+@pytest.mark.parametrize("kinds", [("cumsum",), ("cumprod",), ("cumsum", "cummax")])
+def test_scans_are_told_apart_by_what_they_give(kinds: tuple[str, ...]) -> None:
+    """The text of a loop body has no combining function; of several kinds one fits the number of values."""
+    x, result = torch.tensor([2.0, -1.0, 3.0, 0.5, 4.0, 1.0]), torch.zeros(6)
+    body = LoopBody("class op0_loop_body:\n" + SCANS.strip("\n"), 0)
+    memories = {"x": x, "buf0": result}
+    options: dict[str, Any] = {"device": "cpu", "wide": False, "scan_kinds": kinds}
+    Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), **options).run()
+    assert torch.equal(result, getattr(torch, kinds[0])(x, 0))
+
+
+def test_two_scans_that_both_fit_are_unknown() -> None:
+    body = LoopBody("class op0_loop_body:\n" + SCANS.strip("\n"), 0)
+    memories = {"x": torch.ones(6), "buf0": torch.zeros(6)}
+    options: dict[str, Any] = {"device": "cpu", "wide": False, "scan_kinds": ("cumsum", "cumprod")}
+    with pytest.raises(UnknownIr, match="cumsum or cumprod"):
+        Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), **options).run()
 
 
 def test_one_element_of_each_row_moves_what_is_reduced() -> None:
