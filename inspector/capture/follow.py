@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,14 @@ from inspector.frozen import dataclass
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.readers.torch_log import parse_torch_log
 
-# torch/_logging/_internal.py (TorchLogsFormatter.format) repeats the prefix before every line of a message,
-# so that these lines alone make whole messages.
-_EVENT_LINES = re.compile(
-    rb"^[^\n]*(?:\[__(?:graph_breaks|recompiles)\]|\] [^\n]* debug trace: )[^\n]*\n", re.M
-)
+
+def _is_event(line: bytes) -> bool:
+    """Torch repeats the prefix before every line of a message (torch/_logging/_internal.py:
+    TorchLogsFormatter.format), so that these lines alone make whole messages."""
+    if b"[__graph_breaks]" in line or b"[__recompiles]" in line:
+        return True
+    prefix = line.find(b"] ")
+    return prefix >= 0 and line.find(b" debug trace: ", prefix + 2) >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class RunFollower:
             return b""
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return b"".join(_EVENT_LINES.findall(whole))
+        return b"".join(line + b"\n" for line in whole.split(b"\n") if _is_event(line))
 
 
 def graph_folders(run: Path) -> Iterator[Path]:

@@ -25,7 +25,7 @@ _BREAK_AT = re.compile(
 )
 # Graph break: from user code at:      (2.4, 2.5)
 # Graph break: skip: from user code at:      (2.4 to 2.8)
-_BREAK_FROM = re.compile(r"Graph break: (?P<reason>.*?)\s*from user code at:\n", re.S)
+_BREAK_FROM = re.compile(r"Graph break: (?P<reason>.*?)from user code at:\n", re.S)
 # Graph break: torch.compile cannot properly resume from this graph break, which results in a skip.
 _BREAK_SKIP = re.compile(
     r"Graph break: (?P<reason>.*?)(?:\nThe graph break occurred in the following user code:|\Z)", re.S

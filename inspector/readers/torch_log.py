@@ -38,7 +38,7 @@ _PREFIX = re.compile(
     rf"(?: {_TRACE_ID})?(?: \[__([^\]]+)\])?)(?: |\Z)"
 )
 # 45%|####  | 9/20V1121 05:00:18.841000 12448 torch/...: the program left its own line unfinished
-_STAMP = re.compile(r"(?:\[[A-Za-z_]*\d+\]: ?)*[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ \S")
+_STAMP = re.compile(r"(?:\[[A-Za-z_]*\d+\]: ?){0,4}[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ \S")
 # [0/0] Running warmup function=partition_0: cudagraph_trees.py puts the id into the message
 _LEADING_ID = re.compile(rf"\A{_TRACE_ID} ")
 # model__0_forward_1 debug trace: /home/user/.../run_X-pid_1/torchinductor/model__0_forward_1.0
