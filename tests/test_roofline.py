@@ -181,6 +181,17 @@ def test_peaks_of_another_torch_or_thread_count_are_others(cache: Path) -> None:
     assert load_peaks(CPU.path) is None
 
 
+def test_a_cache_that_is_not_to_be_looked_into_has_no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's home: Python before 3.13 raises there."""
+
+    class Locked(type(Path())):  # type: ignore[misc]
+        def glob(self, pattern: str) -> Any:
+            raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(machine_peaks, "kept_folder", lambda: Locked("/root/.cache"))
+    assert machine_peaks.kept_peaks() == ()
+
+
 def test_nothing_is_measured_where_no_kernel_could_be_placed(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,8 +107,12 @@ def kept_folder() -> Path:
 
 
 def kept_peaks() -> tuple[Peaks, ...]:
-    """All that were ever measured on this machine and are kept, newest first."""
-    known = (load_peaks(path) for path in sorted(kept_folder().glob("*.json")))
+    """All that were ever measured on this machine and are kept, newest first; none where nobody may look."""
+    try:
+        kept = sorted(kept_folder().glob("*.json"))
+    except OSError:
+        return ()
+    known = map(load_peaks, kept)
     return tuple(sorted(filter(None, known), key=lambda peaks: peaks.reference, reverse=True))
 
 
