@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from replays import replay_of, result_of
 from inspector import text
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
+from inspector.analysis.guard_words import guard_text
 from inspector.analysis.program_calls import _PARAMETER
 from inspector.analysis.stage_facts import _CONVERT
 from inspector.explain import explain
@@ -37,7 +39,9 @@ from inspector.pack.private import Private
 from inspector.pack.run import Packer
 from inspector.present.drawing import _place
 from inspector.present.highlight import highlight
-from inspector.readers.fx_graph import parse_fx_graph
+from inspector.readers.fx_graph import parse_fx_graph, parse_meta
+from inspector.readers.guards import parse_guards
+from inspector.readers.ir_values import parse_layout
 from inspector.readers.output_code import parse_output_code
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
@@ -378,6 +382,51 @@ def test_lines_in_which_nothing_begins_take_no_time() -> None:
     private = Private()
     private.learn(told)
     assert not any(each in private.clean(told) for each in ("eyJhbGci", "jane", "s3cr3tvalue"))
+
+
+LONG: dict[str, tuple[str, str]] = {
+    "inspector.analysis.diff.guards._FIELD": ("", "a0"),
+    "inspector.analysis.load._FIGURE": ("", "0"),
+    "inspector.explain.block_words._TELLING": ("", "aF"),
+    "inspector.explain.rules.recompiles._SIZE": ("", "0"),
+    "inspector.readers.dynamo_messages._BREAK_FROM": ("Graph break: a", " "),
+    "inspector.readers.fx_graph._LOCATION": ("", "File: a:0 i"),
+    "inspector.readers.kernels._MUTATED": ("", "'mutated_arg_names': ["),
+    "inspector.readers.kernels._SIGNATURE_ENTRY": ("", "0"),
+    "inspector.readers.ranks._INCIDENTAL": ("", "/a"),
+    "inspector.readers.stages.amdgcn._CHAIN": ("", "a"),
+    "inspector.readers.stages.llvm._FIELD": ("", "a"),
+    "inspector.readers.stages.ptx._CHAIN": ("", "0"),
+    "inspector.readers.torch_log._STAMP": ("", "[a0]: "),
+}
+"""Pattern -> the beginning and what is repeated of a text in which it matches nowhere, or at the end."""
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_pattern_goes_once_over_a_long_text(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    pattern = getattr(importlib.import_module(module), attribute)
+    begin, again = LONG[name]
+    text = begin + again * (400_000 // len(again))
+    started = time.process_time()
+    for _ in pattern.finditer(text):
+        pass
+    assert time.process_time() - started < 10
+
+
+def test_what_takes_more_than_one_look_is_not_asked_of_long_texts() -> None:
+    started = time.process_time()
+    assert (
+        guard_text("tensor 'a' rank mismatch. expected 2, actual 3")
+        == "a's number of dimensions changed from 2 to 3"
+    )
+    flood = "tensor 'a' rank mismatch. expected 2, ac" * 3_000
+    assert guard_text(flood) == flood
+    assert parse_meta("a(aa[a][a]a:0,a" * 3_000 + "\n\0") is None
+    assert parse_layout("a('a', torch.a, size=(a), stride=(a), of" * 3_000) is None
+    guards = parse_guards("+- A: x  # y" + "  # :1 in" * 50_000 + "\n", 1)
+    assert len(guards) == 1
+    assert time.process_time() - started < 10
 
 
 def test_what_is_escaped_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

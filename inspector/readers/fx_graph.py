@@ -60,7 +60,7 @@ _ATTRIBUTE = re.compile(r"(?:getattr\(.*, \"[^\"]*\"\)|[A-Za-z_]\w*)(?:\.\w+)+")
 _NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.])([A-Za-z_]\w*)(?![\w(]|\s*=[^=])""")
 
 # File: /home/user/m.py:7 in forward, code: x = x.relu()
-_LOCATION = re.compile(r"File: (.{1,4000}?):(\d+) in (.{1,1000}?), code: (.*)")
+_LOCATION = re.compile(r"File: ((?:(?!File: ).)+?):(\d+) in ((?:(?!File: ).)+?), code: (.*)")
 
 _LONGEST_META = 1_000
 """Letters of an annotation that is read: brackets behind brackets take more than quadratic time."""

@@ -48,13 +48,13 @@ _PYTHON_DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\n]*")
 
 # ``'signature': {'in_ptr0': '*fp32', 'xnumel': 'i32'}``; 2.4: ``'signature': {0: '*fp32', 1: 'i32'}``
-_SIGNATURE = re.compile(r"'signature': \{([^}]{0,40000})\}")
+_SIGNATURE = re.compile(r"'signature': \{([^{}]{0,40000})\}")
 
 # ``'in_ptr0': '*fp32'`` or ``0: '*fp32'``
 _SIGNATURE_ENTRY = re.compile(r"(?:'(\w+)'|\b(\d+)): '([^']*)'")
 
 # ``'mutated_arg_names': ['in_out_ptr0', 'in_ptr3']``
-_MUTATED = re.compile(r"'mutated_arg_names': \[([^\]]{0,40000})\]")
+_MUTATED = re.compile(r"'mutated_arg_names': \[([^\[\]]{0,40000})\]")
 
 # ``extern "C"  void  kernel(const float* in_ptr0,``; CUTLASS: ``extern "C" {\nPT_EXPORT int cutlass_1a2b(``
 _C_DEFINITION = re.compile(r'extern "C"([^(;]{0,4000})\(([^)]{0,40000})\)')
