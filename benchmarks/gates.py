@@ -179,7 +179,7 @@ def regressions(place: Path, pythons: Sequence[str] = (PYTHON,)) -> int:
         folder = place / f"python{number}"
         folder.mkdir()
         run = captured(folder, "good", good, python=python)
-        print(f"\ntorch {Run.open(run).manifest.torch_version}")
+        print(f"\ntorch {Run.open(run).torch_version}")
         if number == 0:
             subprocess.run([*CLI, "check", str(run), "--budget", str(budget), "--write"], check=True)
             print(f"{budget.read_text()}")
