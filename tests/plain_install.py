@@ -1,13 +1,15 @@
 """Installs the wheel into fresh environments and runs every command of README and docs/ there.
 
-    python tests/plain_install.py [-o FILE] [--limit SECONDS]      FILE: the table of what ran, written as it
-                                                                   goes; SECONDS for a command [900]
+    python tests/plain_install.py [-o FILE] [--limit SECONDS] [--extras]
+
+FILE: the table of what ran, written as it goes; SECONDS for a command [900]; --extras: of these alone.
 
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
 unpacked, on an archive, and on that archive where the wheel is installed without its extra for torch. What a
 command may not do is print a traceback, end by a signal, lack a module, or, on the CPU run, be refused; and
 replay has to check a kernel of each run. What is still at work at the limit (a server, a search) is
-interrupted, and said to be long. Then each extra is installed beside it and taken away again.
+interrupted, and said to be long. Then each extra is installed beside it, what needs it is run, and it is
+taken away again.
 """
 
 from __future__ import annotations
@@ -33,6 +35,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LONG = -1000
 """For an exit code: the command was interrupted."""
+WITH_EXTRA = {
+    "index": (
+        "inspector index SAMPLES -o fleet",
+        "inspector query slowest-blocks -i fleet",
+        "inspector query 'select torch, count(*) from runs group by all' -i fleet",
+    ),
+    "mcp": ("inspector mcp SAMPLES",),
+    "web": ("inspector web SAMPLES/softmax/run.tar.xz",),
+    "frames": (
+        "python -c 'import inspector; inspector.open(\"SAMPLES/softmax/run.tar.xz\").kernels.to_polars()'",
+    ),
+}
+"""What needs an extra, and is refused without it."""
 RUNS = ("run", "run.tar.xz", "before", "after")
 """What runs are called in texts."""
 
@@ -102,7 +117,18 @@ class Plain:
         brought = {each: version for each, version in self.packages().items() if each not in before}
         code, said = self.run(["inspector", "--help"])
         wrong = complaint(["inspector", "--help"], code, said)
-        said = f"{len(brought)} packages, {self.megabytes() - size:.0f} MB: {', '.join(sorted(brought))}"
+        works = []
+        for command in WITH_EXTRA.get(name, ()):
+            words = shlex.split(command.replace("SAMPLES", str(ROOT / "sample_runs")))
+            code, said = self.run(words)
+            good = code in (0, LONG)
+            wrong = wrong or complaint(words, code, said) or (None if good else "it is refused")
+            what = words[1] if words[0] == "inspector" else words[0]
+            works.append(f"{what} {'ok' if good else 'refused'}")
+        more = f" ({', '.join(works)})" if works else ""
+        said = (
+            f"{len(brought)} packages, {self.megabytes() - size:.0f} MB{more}: {', '.join(sorted(brought))}"
+        )
         if brought:
             self.pip("uninstall", "--quiet", "-y", *brought)
         return f"{name:8} {said}{f'   <- {wrong}' if wrong else ''}"
@@ -223,6 +249,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("-o", type=Path, help="write the table there")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for a command")
+    parser.add_argument("--extras", action="store_true", help="what each extra brings, and nothing else")
     options = parser.parse_args()
     table: dict[str, dict[str, str]] = {}
     lines: list[str] = []
@@ -242,6 +269,8 @@ def main() -> int:
         lines.append(f"the wheel alone: {len(bare.packages())} packages, {bare.megabytes():.0f} MB")
         print("\n".join(lines), flush=True)
         commands = shown_commands()
+        if options.extras:
+            commands = []
         first = [command for command in commands if " capture " in command]
         others = [command for command in commands if command not in first]
         program = str(ROOT / "sample_runs" / "softmax" / "softmax.py")
@@ -258,8 +287,8 @@ def main() -> int:
                 bad += report("cpu", words, *plain.run(words), tried[same])
             table[command] = tried[same]
             save()
-        targets = [(kind, plain, run) for kind, run in runs(plain.folder)]
-        targets.append(("no torch", bare, targets[-1][2]))
+        targets = [] if options.extras else [(kind, plain, run) for kind, run in runs(plain.folder)]
+        targets += [("no torch", bare, run) for _, _, run in targets[-1:]]
         for kind, place, run in targets:
             # What one run's commands write is in no other's way.
             place.here = place.folder / f"of {kind}"
