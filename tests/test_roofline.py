@@ -188,7 +188,7 @@ def test_a_cache_that_is_not_to_be_looked_into_has_no_peaks(monkeypatch: pytest.
         def glob(self, pattern: str) -> Any:
             raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr(machine_peaks, "kept_folder", lambda: Locked("/root/.cache"))
+    monkeypatch.setattr(machine_peaks, "kept_folder", lambda: Locked("/home/other/.cache"))
     assert machine_peaks.kept_peaks() == ()
 
 
