@@ -5,8 +5,8 @@
 Tools: `inspector mcp` is started on the stories' runs, listed, and each tool is called, with `--allow-run` a capture and a
 trial of it too. Causes: a script that sees nothing but `explain --json --limit 3` names one as docs/agents.md says, then follows
 `next`, each of which has to work; it and the first finding are held against what is known of each story (docs/stories.md), and
-what `change` says has to be the whole of it. 1 where a tool fails,
-`next` has a command that does, or the script is right less often than the first finding.
+what `change` says has to be the whole of it. 1 where a tool fails, `next` has a command that does, or the script is right less
+often than the first finding.
 """
 
 # ruff: noqa: E501
@@ -29,7 +29,6 @@ from common import CLI, PYTHON, ROOT, machine
 
 STORIES = ROOT / "sample_runs" / "stories"
 LIMIT = 3
-LOOKED = {"summary", "explain", "kernel", "why_not_fused", "compare"}
 PROGRAM = """\
 import torch
 

@@ -95,10 +95,10 @@ class Loops:
         ]
         self.memories = memories
 
-    def run(self, memory: Any, watch: Any) -> None:
+    def run(self, memory: Any, watch: Any, **more: Any) -> None:
         memories = {**self.memories, "x": memory}
         for body in self.bodies:
-            options = {"device": "cpu", "wide": False, "watched": watch}
+            options = {"device": "cpu", "wide": False, "watched": watch, **more}
             Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), **options).run()
 
 
@@ -133,20 +133,15 @@ def test_integers_are_solved_for_exactly_or_to_their_neighbours() -> None:
 @pytest.mark.parametrize("kinds", [("cumsum",), ("cumprod",), ("cumsum", "cummax")])
 def test_scans_are_told_apart_by_what_they_give(kinds: tuple[str, ...]) -> None:
     """The text of a loop body has no combining function; of several kinds one fits the number of values."""
-    x, result = torch.tensor([2.0, -1.0, 3.0, 0.5, 4.0, 1.0]), torch.zeros(6)
-    body = LoopBody("class op0_loop_body:\n" + SCANS.strip("\n"), 0)
-    memories = {"x": x, "buf0": result}
-    options: dict[str, Any] = {"device": "cpu", "wide": False, "scan_kinds": kinds}
-    Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), **options).run()
-    assert torch.equal(result, getattr(torch, kinds[0])(x, 0))
+    x = torch.tensor([2.0, -1.0, 3.0, 0.5, 4.0, 1.0])
+    loops = Loops((SCANS, 0), buf0=torch.zeros(6))
+    loops.run(x, None, scan_kinds=kinds)
+    assert torch.equal(loops.memories["buf0"], getattr(torch, kinds[0])(x, 0))
 
 
 def test_two_scans_that_both_fit_are_unknown() -> None:
-    body = LoopBody("class op0_loop_body:\n" + SCANS.strip("\n"), 0)
-    memories = {"x": torch.ones(6), "buf0": torch.zeros(6)}
-    options: dict[str, Any] = {"device": "cpu", "wide": False, "scan_kinds": ("cumsum", "cumprod")}
     with pytest.raises(UnknownIr, match="cumsum or cumprod"):
-        Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), **options).run()
+        Loops((SCANS, 0), buf0=torch.zeros(6)).run(torch.ones(6), None, scan_kinds=("cumsum", "cumprod"))
 
 
 def test_one_element_of_each_row_moves_what_is_reduced() -> None:
