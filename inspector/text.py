@@ -173,7 +173,7 @@ def wrap(
     hang = indent if hang is None else hang
     lines: list[str] = []
     line, empty = indent, True
-    for gap, word in re.findall(r"( *)([^ ]+)", clean(text)):
+    for gap, word in re.findall(r"( *)([^ ]+)", clean(text).rstrip(" ")):
         gap = "" if empty else gap
         if not empty and cells(line) + len(gap) + cells(word) > width:
             lines.append(line)

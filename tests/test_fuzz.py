@@ -34,18 +34,22 @@ from inspector.explain.program import read_program
 from inspector.gates.judge import _CALLED
 from inspector.gather import fusion_of, summary_of
 from inspector.model.edits import KernelEdit
+from inspector.model.replay import KernelReplay, Timing
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.pack.private import Private
 from inspector.pack.run import Packer
+from inspector.pack.source import Source
 from inspector.present.drawing import _place
 from inspector.present.highlight import highlight
+from inspector.present.replay import edit_text
+from inspector.readers.brackets import leaves
 from inspector.readers.fx_graph import parse_fx_graph, parse_meta
 from inspector.readers.guards import parse_guards
 from inspector.readers.ir_values import parse_layout
 from inspector.readers.output_code import parse_output_code
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
-from inspector.readers.schedule import parse_schedule
+from inspector.readers.schedule import parse_post_fusion, parse_schedule
 from inspector.readers.stages.sass import parse_sass
 from inspector.readers.text import decode, from_json
 from inspector.replay.edits import EditFolder
@@ -391,6 +395,7 @@ LONG: dict[str, tuple[str, str]] = {
     "inspector.explain.rules.recompiles._SIZE": ("", "0"),
     "inspector.readers.dynamo_messages._BREAK_FROM": ("Graph break: a", " "),
     "inspector.readers.fx_graph._LOCATION": ("", "File: a:0 i"),
+    "inspector.readers.kernels._MULTI_KERNEL_CHOICE": ("", "\n"),
     "inspector.readers.kernels._MUTATED": ("", "'mutated_arg_names': ["),
     "inspector.readers.kernels._SIGNATURE_ENTRY": ("", "0"),
     "inspector.readers.ranks._INCIDENTAL": ("", "/a"),
@@ -468,3 +473,36 @@ def test_names_and_layouts_that_begin_again_and_again_take_no_time() -> None:
         "ttg.convert_layout %y : tensor<4x2xf32, {}> -> tensor<4x2xf32, {}> loc(#l)".format(*layouts)
     )
     assert found is not None and found.groups() == ("4x2xf32", *layouts)
+
+
+def test_statements_that_damage_has_doubled_are_counted_once() -> None:
+    text = "op0: SchedulerNode(ComputedBuffer)\n" + "op0.met_dependencies \n" * 100_000
+    started = time.process_time()
+    schedule = parse_post_fusion(text, "ir.txt")
+    assert time.process_time() - started < 10
+    assert [problem.line for problem in schedule.problems[:-1]] == [*range(2, 100_002)]
+
+
+def test_backslashes_without_end_are_packed_in_no_time() -> None:
+    source = Source()
+    source.add("y = x.relu()")
+    started = time.process_time()
+    assert source.clean("\\" * 100_000) == "\\" * 100_000
+    assert time.process_time() - started < 10
+    assert source.clean('{\\"loc\\": \\"y = x.relu()\\"}') == '{\\"loc\\": \\"...\\"}'
+
+
+def test_results_within_results_are_taken_apart_at_once() -> None:
+    assert leaves("(a, [b, {'k': (c,)}], None, f(d, e), 'g, h')") == (
+        *("a", "b", "c", "None", "f(d, e)", "'g, h'"),
+    )
+    assert leaves("a, b") == ("a, b",) and leaves("()") == () and leaves("[a, (b") == ("a", "b")
+    started = time.process_time()
+    assert leaves("[" * 300_000 + "a" + "]" * 300_000) == ("a",)
+    assert time.process_time() - started < 10
+
+
+def test_a_time_of_nothing_is_no_comparison() -> None:
+    nothing, one, two = (KernelReplay("k", 0, "match", time=Timing(ms, 0.0, 3)) for ms in (0.0, 1.0, 2.0))
+    assert "slower" not in edit_text(nothing, one) and "faster" not in edit_text(one, nothing)
+    assert "2.00x slower" in edit_text(one, two)

@@ -150,14 +150,16 @@ class LoweredKernel:
 
     def _origin(self, place: Place) -> Origin:
         file = self.folder.source.file if self.folder is not None and self.folder.source is not None else None
+        span = self.kernel.source_span
         own = [frame.line for frame in place if frame.file == file] if self.fits else []
-        if not own or self.kernel.source_span is None:
+        most = self.kernel.source.count("\n") + 1
+        rows = [line - _BELOW for line in own if 1 <= line - _BELOW <= most]
+        if not rows or span is None:
             return Origin(None)
-        rows = [line - _BELOW for line in own]
         nodes = frozenset().union(*(self.lines.at(row) for row in rows))
         every = {self.places[name]: None for name in sorted(nodes) if name in self.places}
         sources = tuple(sorted(every, key=lambda place: (place.path, place.line)))
-        return Origin(self.kernel.source_span.first + rows[0] - 1, nodes, sources)
+        return Origin(span.first + rows[0] - 1, nodes, sources)
 
     def facts(self, name: str) -> StageFacts | None:
         """What is counted of a stage; None where it is not there."""

@@ -267,12 +267,14 @@ def _text(document: Document) -> Data:
 
 def _marks(document: Document) -> list[list[int]]:
     """Of each line its coloured stretches: start, end and class of one after the other."""
-    marks: list[list[int]] = [[] for _ in document.lines]
+    # One empty list for all: they are replaced, and a text may have millions of lines.
+    marks: list[list[int]] = [[]] * len(document.lines)
     for region in document.regions:
-        lines = document.lines[region.first : min(region.last + 1, _MOST_ROWS)]
+        drawn = document.lines[region.first : min(region.last + 1, _MOST_ROWS)]
+        lines = [line if len(line) <= _COLOURED else "" for line in drawn]
         spans = attempt(partial(highlight, lines, region.language))
         for row, own in enumerate(spans if isinstance(spans, list) else (), region.first):
-            if len(document.lines[row]) <= _COLOURED and row not in document.tones:
+            if row not in document.tones:
                 marks[row] = [part for start, end, role in own for part in (start, end, _CLASS[role])]
     for row, tones in document.tones.items():
         marks[row] = [part for start, end, tone in tones for part in (start, end, _CLASS[tone])]

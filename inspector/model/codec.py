@@ -11,7 +11,7 @@ from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PLAIN = (bool, int, float, str)
+_EXACT = (bool, int, str)
+"""Those of which every value is one that JSON has."""
 
 
 class Malformed(ValueError):
@@ -64,6 +66,16 @@ def _hints(kind: type) -> dict[str, object]:
 
 
 @cache
+def _fields(kind: type) -> tuple[tuple[str, object, bool], ...]:
+    """Of each field of a dataclass its name, type hint, and whether it has to be there."""
+    hints = _hints(kind)
+    return tuple(
+        (each.name, hints[each.name], each.default is MISSING and each.default_factory is MISSING)
+        for each in fields(cast(Any, kind))
+    )
+
+
+@cache
 def _parts(hint: object) -> tuple[object, tuple[Any, ...]]:
     """A type hint's origin and arguments, which typing works out anew each time."""
     return get_origin(hint), get_args(hint)
@@ -72,21 +84,21 @@ def _parts(hint: object) -> tuple[object, tuple[Any, ...]]:
 def _dataclass(kind: type, data: object, where: str, ignore_unknown: bool) -> object:
     if not isinstance(data, dict):
         raise Malformed(f"{where}: {_shown(data)} is no object")
-    hints = _hints(kind)
-    unknown = data.keys() - hints.keys()
+    unknown = data.keys() - _hints(kind).keys()
     if unknown and not ignore_unknown:
         raise Malformed(f"{where}: unknown key {min(map(str, unknown))}")
     values = {}
-    for field in fields(kind):
-        if field.name in data:
-            place = f"{where}.{field.name}"
-            values[field.name] = _value(hints[field.name], data[field.name], place, ignore_unknown)
-        elif field.default is MISSING and field.default_factory is MISSING:
-            raise Malformed(f"{where}: {field.name} is missing")
+    for name, hint, needed in _fields(kind):
+        if name in data:
+            values[name] = _value(hint, data[name], f"{where}.{name}", ignore_unknown)
+        elif needed:
+            raise Malformed(f"{where}: {name} is missing")
     return kind(**values)
 
 
 def _value(hint: object, data: object, where: str, ignore_unknown: bool) -> object:
+    if type(data) is hint and hint in _EXACT:
+        return data
     if isinstance(hint, type) and is_dataclass(hint):
         return _dataclass(hint, data, where, ignore_unknown)
     origin, args = _parts(hint)
@@ -129,13 +141,12 @@ def _named_tuple(kind: type, data: list[object], where: str, ignore_unknown: boo
 def _one_of(kinds: tuple[object, ...], data: object, where: str, ignore_unknown: bool) -> object:
     if data is None and NoneType in kinds:
         return None
-    problem = Malformed(f"{where}: {_shown(data)} has no place here")
+    if len(kinds) == 2 and NoneType in kinds:
+        return _value(kinds[kinds[0] is NoneType], data, where, ignore_unknown)
     for kind in kinds:
-        try:
+        with suppress(Malformed):
             return _value(kind, data, where, ignore_unknown)
-        except Malformed as error:
-            problem = error if len(kinds) == 2 and NoneType in kinds and kind is not NoneType else problem
-    raise problem
+    raise Malformed(f"{where}: {_shown(data)} has no place here")
 
 
 def _shown(data: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from inspector.frozen import dataclass
-from inspector.text import cells, clean, wrap
+from inspector.text import cells, clean, is_printable, wrap
 
 from .content import RefIndex, Rows
 from .spans import MESSAGE_WIDTH, Line, Tone
@@ -53,7 +53,7 @@ class Document:
     width: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", max(map(cells, self.lines), default=0))
+        object.__setattr__(self, "width", max(map(cells, set(self.lines)), default=0))
 
     @property
     def count(self) -> int:
@@ -88,7 +88,8 @@ def split_lines(text: str) -> tuple[str, ...]:
     lines = text.replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    return tuple(map(clean, lines))
+    # Asked once of all: a text may have millions of lines.
+    return tuple(lines if is_printable("".join(lines)) else map(clean, lines))
 
 
 def written(title: str, lines: Iterable[Line], own: Ref | None = None) -> Document:

@@ -266,7 +266,7 @@ def edit_text(original: KernelReplay | None, edited: KernelReplay) -> str:
     """`10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster  ✓`"""
     before, after = original.time if original else None, edited.time
     text = timing_text(after) if after else "no time"
-    if before and after and after.median_ms:
+    if before and after and before.median_ms > 0 and after.median_ms > 0:
         gain = comparison(before.median_ms / after.median_ms)
         text += f" beside {timing_text(before)}, {gain}"
     text = f"{text}  {MARKS[edited.verdict][0]}"

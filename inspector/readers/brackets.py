@@ -37,6 +37,46 @@ def split_commas(text: str) -> tuple[str, ...]:
     return tuple(piece.strip() for piece in pieces)
 
 
+def leaves(text: str) -> tuple[str, ...]:
+    """The items of a printed container, with those of inner lists, tuples and dictionaries (their values).
+
+    Text that is no container is one item, as is a call or an index.
+    """
+    if text[:1] not in ("(", "[", "{"):
+        return (text,)
+    found: list[str] = []
+    inside: list[str] = []
+    start = hidden = 0
+
+    def item(end: int) -> str:
+        part = text[start:end]
+        return (part.partition(": ")[2] if inside and inside[-1] == "{" else part).strip()
+
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token in "([{":
+            if hidden or (inside and item(match.start())):
+                hidden += 1
+                continue
+            inside.append(token)
+        elif token in ")]}" and hidden:
+            hidden -= 1
+            continue
+        elif (token == "," or token in ")]}") and not hidden:
+            if last := item(match.start()):
+                found.append(last)
+            if token != ",":
+                if not inside:
+                    break
+                inside.pop()
+        else:
+            continue
+        start = match.end()
+    if inside and (last := item(len(text))):
+        found.append(last)
+    return tuple(found)
+
+
 def open_brackets(text: str) -> int:
     """How many more brackets `text` opens than it closes; those within quotes do not count."""
     counted = sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))

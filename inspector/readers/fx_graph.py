@@ -27,7 +27,7 @@ from inspector.model.fx import DTYPES, FxGraph, FxKind, FxNode, TensorMeta
 from inspector.model.problem import Problem
 from inspector.model.source import SourceLocation, is_ours, parse_size
 
-from .brackets import open_brackets, split_commas
+from .brackets import leaves, open_brackets, split_commas
 
 # "    def forward(self, arg0_1: ..."      (the __init__ of a repro script is not it)
 _FORWARD = re.compile(r"^( *)def (?!__init__)\w+\(", re.MULTILINE)
@@ -84,10 +84,6 @@ class _Statement(NamedTuple):
     arguments: tuple[str, ...]
     names: tuple[str, ...]
     is_whole: bool
-
-
-_DEEPEST = 32
-"""Containers within containers of a result that are taken apart."""
 
 
 class _Draft(NamedTuple):
@@ -302,22 +298,7 @@ class _Reader:
         value = self.returned
         if value.startswith("pytree.tree_unflatten("):
             value = split_commas(value.partition("(")[2])[0]
-        return tuple(item if item in names else None for item in _leaves(value))
-
-
-def _leaves(value: str) -> list[str]:
-    """The items of a printed container, with those of inner lists, tuples and dictionaries."""
-    leaves: list[str] = []
-    pending = [(value, 0)]
-    while pending:
-        item, depth = pending.pop()
-        if item[:1] not in ("(", "[", "{") or depth == _DEEPEST:
-            leaves.append(item)
-            continue
-        items = split_commas(item[1:-1] if item[-1:] in (")", "]", "}") else item[1:])
-        inner = [part.partition(": ")[2] if item[0] == "{" else part for part in reversed(items)]
-        pending.extend((part, depth + 1) for part in inner)
-    return leaves
+        return tuple(item if item in names else None for item in leaves(value))
 
 
 @lru_cache(_CACHE)

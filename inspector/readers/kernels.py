@@ -72,7 +72,7 @@ _HALIDE_INPUT = re.compile(r"ctype='([^']*)', name='([^']*)'([^)]*)")
 _TRITON_STORE = re.compile(r"\btl\.(?:store|atomic_\w+)\(\s*(\w+)")
 
 # ``    triton_red_fused_0,`` or ``    (1024, 512): triton_tem_fused_mm_1,``: a choice of a multi-kernel.
-_MULTI_KERNEL_CHOICE = re.compile(r"^\s+(?:.*: )?([A-Za-z_]\w*),$", re.MULTILINE)
+_MULTI_KERNEL_CHOICE = re.compile(r"^[ \t]+(?:.*: )?([A-Za-z_]\w*),$", re.MULTILINE)
 
 _MULTI_KERNELS = frozenset({"multi_kernel", "size_hint_multi_kernel"})
 _TEMPLATE_COMPILERS = frozenset({"cuda", "xpu", "rocm", "cutedsl", "nv_universal_gemm"})

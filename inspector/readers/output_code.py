@@ -24,7 +24,7 @@ _AOT_ID = re.compile(r"# AOT ID: \['?([^'\]]*)")
 # ``triton_poi_fused_0 = async_compile.triton(``, ``mps_lib_0 = compile_mps_shader(``,
 # ``_frozen_param1 = None  # device(type='cpu') ...``, ``inductor_ops = torch.ops.inductor``.
 _LANDMARK = re.compile(
-    r"\n(?P<indent>(?: {4})?)"
+    r"\n(?=[ \w])(?P<indent>(?: {4})?)"
     r"(?:def (?P<function>\w+)\((?P<parameters>[^)\n]*)\):"
     r"|(?P<name>\w+) = (?:async_compile\.(?P<compiler>\w+)\(|(?P<metal>compile_mps_shader\()"
     r"|(?P<constant>None  # )|(?P<namespace>torch\.ops\.\w+$)))",
@@ -35,7 +35,7 @@ _LANDMARK = re.compile(
 _FUNCTION_END = {0: re.compile(r"\n(?=[^ \n])"), 4: re.compile(r"\n(?= {0,4}[^ \n])")}
 
 # ``runner = Runner(partitions=[partition_0,partition_1,])``
-_RUNNER = re.compile(r"^runner = Runner\(partitions=\[([^\]]*)\]", re.MULTILINE)
+_RUNNER = re.compile(r"\nrunner = Runner\(partitions=\[([^\]]*)\]")
 
 # ``partition_3``
 _PARTITION_NAME = re.compile(r"partition_\d+$")

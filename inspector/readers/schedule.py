@@ -181,6 +181,7 @@ class _Reader:
         head = text[at : next(breaks)]
         builder = _NodeBuilder(head, line)
         understood, start, end = head.rstrip(), at, at + len(head) + 1
+        here, counted = line, at
         for place in breaks:
             statement = text[end:place]
             complaint = builder.read(statement)
@@ -189,7 +190,8 @@ class _Reader:
             elif _HEAD.match(statement):
                 break
             else:
-                self._damaged(statement, line + text.count("\n", at, end), complaint)
+                here, counted = here + text.count("\n", counted, end), end
+                self._damaged(statement, here, complaint)
             end += len(statement) + 1
         builder.last = line + text.count("\n", at, start + len(understood))
         return builder, end
