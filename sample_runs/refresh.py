@@ -26,11 +26,13 @@ STORIES = (
 )  # fmt: skip
 GPU_STORIES = (
     "transformer_gpu", "fp8_matmul", "decoder_upsample", "bicubic_of_mish", "depth_of_frames", "score_rollouts",
+    "peak_of_recordings",
 )  # fmt: skip
 OTHER_WAYS = {"transformer_gpu": {"run_reduce_overhead": ("--mode", "reduce-overhead")}}
 """Story -> archive beside `run` -> the options of its capture."""
 AFTER = (
     "kv_by_position", "warp", "diffusion_noise", "relative_bias", "decoder_upsample", "bicubic_of_mish",
+    "peak_of_recordings",
 )  # fmt: skip
 """Stories whose program takes the cause away where it is told `after`: `run_after` beside `run`."""
 
