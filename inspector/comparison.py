@@ -11,7 +11,14 @@ from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
 from inspector.analysis.diff.fusions import fusion_changes
 from inspector.analysis.diff.guards import guard_changes
-from inspector.analysis.diff.ledger import Timed, compared_ms, difference, outcome, with_times
+from inspector.analysis.diff.ledger import (
+    Timed,
+    compared_ms,
+    difference,
+    of_one_process,
+    outcome,
+    with_times,
+)
 from inspector.analysis.diff.moved import moved
 from inspector.analysis.diff.settings import Values, cache_misses, differing, key_settings, script_settings
 from inspector.analysis.diff.verdict import STEADY
@@ -19,8 +26,9 @@ from inspector.analysis.guard_words import guard_text
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.program_calls import calls_by_node, program_graph
 from inspector.explain import explain
+from inspector.explain.ledger import ledger_again
 from inspector.explain.profiles import load_profiles
-from inspector.explain.times import measured_times
+from inspector.explain.times import call_again, measured_times
 from inspector.gather import compile_time, fusion_of
 from inspector.model.compile_time import CompileTime, Part
 from inspector.model.diff import CacheKey, Change, RunDiff, Total
@@ -35,6 +43,7 @@ from inspector.readers.run import Run
 from inspector.readers.text import collection_paused, from_json
 from inspector.readers.text import guarded as read_guarded
 from inspector.replay.store import load_results
+from inspector.units import from_to
 
 _T = TypeVar("_T")
 
@@ -107,7 +116,11 @@ class Side:
             for part in explanation.account.parts:
                 if part.how == "replayed" and len(part.launches) == 1:
                     launches[part.launches[0]] = part.ms
-        return Timed(explanation.ledger, explanation.compiled, launches, explanation.quality == "busy")
+        again, beside = call_again(self.run), None
+        if again is not None and explanation.sides is not None:
+            beside = ledger_again(explanation.ledger, explanation.sides, again.median_ms)
+        busy = explanation.quality == "busy"
+        return Timed(explanation.ledger, explanation.compiled, launches, busy, again, beside)
 
     def settings(self) -> dict[str, Values]:
         """How torch was set, by where that stands: what one place tells can be missing on the other side."""
@@ -187,7 +200,7 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
         cache_misses=cache_misses(a.keys, b.keys, partners),
         events=(*_events(a, b), *_guard_changes(a, b), *moved(matched.graphs, matched.kernels)),
         totals=(*_steady(before, after), *_totals(a, b)),
-        ledger=difference(before, after, matched.kernels),
+        ledger=difference(*of_one_process(before, after), matched.kernels),
         outcome=outcome(before, after),
         notes=tuple(_notes(a, b, matched, before, after)),
         problems=(*a.problems, *b.problems),
@@ -305,7 +318,10 @@ def _seconds(time: CompileTime | None, part: Part | None) -> float | None:
 
 def _notes(a: Side, b: Side, matched: Matched, before: Timed, after: Timed) -> Iterable[str]:
     if compared_ms(before, after) is not None and outcome(before, after) == "unknown":
-        yield "too few steady calls, or a busy machine: the times of a call are no evidence"
+        yield "too few steady calls, a busy machine, or another run that says the opposite: no evidence"
+    if of_one_process(before, after) != (before, after):
+        calls = from_to(before.again.median_ms, after.again.median_ms) if before.again and after.again else ""
+        yield f"where the difference is, is told of the runs that were profiled: {calls} a call there"
     for name, side in (("A", a), ("B", b)):
         if not side.graphs:
             yield f"{name} has no compiled graph: inspector summary {side.run.shown} says why"

@@ -117,6 +117,14 @@ def comparison(speedup: float, other: str = "") -> str:
     return f"{ratio(max(speedup, 1 / speedup))} {'faster' if speedup > 1 else 'slower'}{than}"
 
 
+def untold(outcome: str, again: float | None) -> str:
+    """Why a comparison's outcome is unknown, behind the comparison; empty where it is known. `again` is the
+    speedup when the same was run again, where it says the opposite."""
+    if outcome != "unknown":
+        return ""
+    return f", but {comparison(again)} when run again" if again else ", in too few calls to tell"
+
+
 def count(number: int | None) -> str:
     """`1,203`; `?` for what is not known."""
     return "?" if number is None else f"{number:,}"

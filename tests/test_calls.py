@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from words import texts
 
-from inspector.analysis.calls import CallPayOff, pay_off
+from inspector.analysis.calls import CallPayOff, PayOff, pay_off
 from inspector.analysis.nothing import Evidence, all_in_eager, nothing_compiled, why_nothing
 from inspector.analysis.steady import OTHERS, RUN_TO_RUN
 from inspector.capture.baseline import variant_environment
@@ -30,7 +30,14 @@ from inspector.capture.recorder.journal import Journal
 from inspector.capture.recorder.sink import Sink
 from inspector.explain.times import measured_times
 from inspector.gather import trace_report
-from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant, VariantRun
+from inspector.model.calls import (
+    BASELINE_VARIANTS,
+    CompiledCallable,
+    Event,
+    ProcessCalls,
+    Variant,
+    VariantRun,
+)
 from inspector.model.logs import GraphBreak
 from inspector.model.run import Manifest, RunFacts
 from inspector.model.source import SourceLocation
@@ -224,6 +231,36 @@ def test_without_a_baseline_the_captured_calls_are_shown_and_not_judged() -> Non
     assert texts(verdict_lines(result)) == []
     assert "capture --baseline" in texts(calls_lines(result, 100))[-1]
     assert all(len(line) <= 80 for line in texts(calls_lines(result, 80)))
+
+
+def test_what_a_second_run_contradicts_is_not_said() -> None:
+    """The runs that are profiled are the same runs again, and most of their calls are not profiled."""
+
+    def pair(*medians: float, calls: int = 24) -> PayOff:
+        first = [
+            ran(variant, made([ms, ms * 1.01] * (calls // 2), (50.0,)))
+            for variant, ms in zip(BASELINE_VARIANTS, medians[:2], strict=True)
+        ]
+        again = [made([ms, ms * 1.01] * (calls // 2 - 3) + [3 * ms] * 6, (50.0,)) for ms in medians[2:]]
+        return pay_off(
+            [
+                replace(run, profiled=(ProcessCalls(2, 0, (item,)),))
+                for run, item in zip(first, again, strict=True)
+            ]
+        )
+
+    against = pair(20.0, 28.0, 32.0, 24.0)
+    assert (against.outcome, against.break_even_runs) == ("unknown", None)
+    assert against.again == pytest.approx(0.75)
+    assert [item.outcome for item in against.callables] == ["unknown"]
+    assert texts(verdict_lines(against))[0].startswith(
+        "compiled is 1.40x faster than eager, but 1.33x slower when run again: 20.1 ms against 28.1 ms"
+    )
+    # The same, noise, or too few calls beside those that were profiled say nothing.
+    for medians in ((20.0, 28.0, 32.0, 40.0), (20.0, 28.0, 32.0, 32.0), (28.0, 20.0, 40.0, 32.0)):
+        told = pair(*medians)
+        assert (told.outcome, told.again) == ("faster" if medians[0] < medians[1] else "slower", None)
+    assert pair(20.0, 28.0, 32.0, 24.0, calls=12).outcome == "faster"
 
 
 def test_callables_are_matched_by_name_and_place_not_by_order() -> None:

@@ -20,11 +20,12 @@ from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.diff.graphs import pair_graphs
 from inspector.analysis.diff.guards import guard_changes
 from inspector.analysis.diff.kernels import Launched, units_of
-from inspector.analysis.diff.ledger import Timed, difference, outcome
+from inspector.analysis.diff.ledger import Timed, difference, of_one_process, outcome
 from inspector.analysis.diff.moved import moved
 from inspector.analysis.diff.nodes import Graph
 from inspector.analysis.diff.settings import cache_misses
 from inspector.analysis.diff.verdict import verdict
+from inspector.analysis.two_sides import HOST
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
@@ -208,6 +209,38 @@ def test_a_side_that_tells_less_apart_is_compared_as_a_whole() -> None:
         ("kernels and the host", 2.5),
         ("unexplained", 1.5),
     ]
+
+
+def test_the_host_of_a_side_that_names_none_of_its_parts_is_one() -> None:
+    a = timed(5.0, {"generated kernels": 4.0, "guards": 0.25, "wrappers and launches": 0.5})
+    b = timed(9.0, {"generated kernels": 8.0, HOST: 1.0})
+    assert [(row.part, row.a_ms, row.b_ms) for row in difference(a, b, [])] == [
+        ("generated kernels", 4.0, 8.0),
+        (HOST, 0.75, 1.0),
+        ("unexplained", 0.25, 0.0),
+    ]
+    quiet = timed(4.5, {"generated kernels": 4.5})
+    assert [row.part for row in difference(a, quiet, [])] == ["generated kernels", HOST, "unexplained"]
+
+
+def test_rows_and_the_calls_that_they_add_up_to_are_of_one_process() -> None:
+    a, b = timed(20.0, {"generated kernels": 20.0}), timed(24.0, {"generated kernels": 24.0})
+    slow = [
+        replace(side, again=other.steady, ledger_again=other.ledger)
+        for side, other in (
+            (a, timed(32.0, {"generated kernels": 30.0})),
+            (b, timed(38.0, {"generated kernels": 37.0})),
+        )
+    ]
+    rows = difference(*of_one_process(*slow), [])
+    assert [row.delta_ms for row in rows] == [7.0, -1.0]
+    assert outcome(*slow) == "slower"
+    # Where a call takes the same in both processes the timed one is told, and where one side has no profile.
+    assert of_one_process(*(replace(side, again=side.steady) for side in slow))[0].ledger == a.ledger
+    assert of_one_process(slow[0], b) == (slow[0], b)
+    # The other process says the opposite: no verdict.
+    assert outcome(slow[0], replace(slow[1], again=Steady(26.0, 0.5, 100))) == "unknown"
+    assert outcome(slow[0], replace(slow[1], again=Steady(32.2, 0.5, 100))) == "slower"
 
 
 def test_an_estimate_makes_no_ledger() -> None:

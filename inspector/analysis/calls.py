@@ -21,7 +21,7 @@ from inspector.model.calls import (
 )
 from inspector.model.source import SourceLocation
 
-from .steady import NOTCH, RUN_TO_RUN, call_groups, mixed, outcome_of, typical
+from .steady import NOTCH, RUN_TO_RUN, call_groups, either, mixed, outcome_of, typical
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,44 @@ class PayOff:
     break_even_runs: float | None
     baseline: bool
     """Whether there is an eager run to compare with."""
+    again: float | None = None
+    """`ratio` of the runs that were profiled, over their other calls, where it says the opposite: the outcome
+    is unknown then."""
     both_eager: bool = False
     """Whether nothing was compiled and the two runs differ all the same, by what else the machine did."""
 
 
-def pay_off(variants: Iterable[VariantRun], nothing_compiled: bool = False) -> PayOff:
+_ENOUGH = 20
+"""Steady calls whose median is one without a profiler: capture/profiles.py has up to six with one."""
+
+
+def run_again(variants: Iterable[VariantRun]) -> tuple[VariantRun, ...]:
+    """The baseline's runs once more, from those in which a few calls were profiled; empty where these made
+    too few calls to tell what one takes without."""
+    again = tuple(replace(run, processes=run.profiled) for run in variants if run.profiled)
+    counts = [
+        len(item.steady_ms)
+        for run in again
+        for process in run.processes
+        for item in process.callables
+        if item.calls
+    ]
+    return again if min(counts, default=0) >= _ENOUGH else ()
+
+
+def pay_off(variants: Sequence[VariantRun], nothing_compiled: bool = False) -> PayOff:
     """What compiling cost and gained. Prefers the compiled run of a baseline to the captured one. Where
-    `nothing_compiled`, a difference is none of compiled code."""
+    `nothing_compiled`, a difference is none of compiled code. Where the same runs say the opposite when they
+    are made again, to be profiled, neither is said."""
+    first = _compared_once(variants, nothing_compiled)
+    second = _compared_once(run_again(variants), nothing_compiled)
+    if either(first.outcome, second.outcome) == first.outcome:
+        return first
+    callables = tuple(replace(item, outcome="unknown", break_even=None) for item in first.callables)
+    return replace(first, callables=callables, outcome="unknown", break_even_runs=None, again=second.ratio)
+
+
+def _compared_once(variants: Iterable[VariantRun], nothing_compiled: bool) -> PayOff:
     runs = {run.variant: run for run in variants}
     compiled, eager = runs.get("compiled") or runs.get("captured"), runs.get("eager")
     if compiled is None:

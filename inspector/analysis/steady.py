@@ -51,6 +51,14 @@ def outcome_of(ours: Steady, theirs: Steady | None) -> Outcome:
     return "faster" if difference > 0 else "slower"
 
 
+_OPPOSITE: dict[Outcome, Outcome] = {"faster": "slower", "slower": "faster"}
+
+
+def either(first: Outcome, again: Outcome) -> Outcome:
+    """What two runs of the same comparison say together: nothing where one says the opposite of the other."""
+    return "unknown" if _OPPOSITE.get(first) == again else first
+
+
 def call_groups(item: CompiledCallable, partner: CompiledCallable | None = None) -> tuple[CallGroup, ...]:
     """The calls by sizes, as far as their times differ by more than noise on either side, shortest first; one
     group where none do. `partner` is the same callable in eager. Sizes with too few calls to have a spread

@@ -97,7 +97,7 @@ def _baseline(result: PayOff | None) -> dict[str, Any] | None:
     """The run as a whole; null without a baseline."""
     if result is None or not result.baseline:
         return None
-    return pick(result, "outcome ratio compiled_ms eager_ms compile_cost_ms=cost_ms break_even_runs")
+    return pick(result, "outcome ratio again compiled_ms eager_ms compile_cost_ms=cost_ms break_even_runs")
 
 
 def _events(calls: Iterable[ProcessCalls]) -> list[dict[str, Any]]:

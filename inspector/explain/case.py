@@ -190,6 +190,8 @@ class Times:
     """Whether it went on compiling again in the second half of its calls: a steady call is none then."""
     outcome: Outcome = "unknown"
     """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
+    again: float | None = None
+    """The ratio of the same runs made again, where it says the opposite and the outcome is unknown."""
     notch_ms: float = 0.0
     """How far off the median of the most important callable may be, by how uneven its calls were."""
     grad: bool | None = None

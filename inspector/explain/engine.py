@@ -115,6 +115,7 @@ def _explained(case: Case) -> Iterator[Explanation]:
         compile_call(case),
         case.times.compiled,
         case.times.eager,
+        case.times.again,
     )
     yield answer
     known = len(failed)

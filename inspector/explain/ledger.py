@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import islice
 
 from inspector.analysis.side_totals import NAMED
-from inspector.analysis.two_sides import HOST, compiled_parts
+from inspector.analysis.two_sides import HOST, compiled_parts, side_doubt
 from inspector.model.calls import Outcome
 from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Sides
@@ -116,6 +117,16 @@ def _profiled(case: Case, sides: Sides) -> Ledger:
         doubts=(*profile_doubts(case, unexplained), *islice(other_kernels(case), _MOST_OTHERS)),
         how="measured",
     )
+
+
+def ledger_again(ledger: Ledger, sides: Sides, wall_ms: float) -> Ledger | None:
+    """The ledger of the run that was profiled, of whose calls without a profiler `wall_ms` is; None where its
+    profile is none of such calls."""
+    if sides.joined.compiled is None or side_doubt(sides.joined, "compiled", wall_ms):
+        return None
+    parts, unexplained = compiled_parts(sides.joined, wall_ms, timed=True)
+    named = tuple(LedgerPart(name, ms, PROFILE) for name, ms in parts)
+    return replace(ledger, compiled_ms=wall_ms, parts=named, unexplained_ms=unexplained, how="measured")
 
 
 def graph_ms(graph: GraphCase) -> float | None:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inspector.analysis.calls import CallPayOff, PayOff, pay_off
+from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
 from inspector.analysis.steady import notch_ms, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
@@ -71,6 +71,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         recompile_ms=min(again, cold),
         recompiling=any(_keeps_compiling(item) for item in called),
         outcome=paid.outcome,
+        again=paid.again,
         notch_ms=notch_ms(typical(main)),
         by_sizes=_by_sizes(paid.callables),
         grad=main.grad,
@@ -108,6 +109,13 @@ def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
 def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
     """One pass over all callables of the first rank; None without steady calls."""
     return _per_call(_called(processes))
+
+
+def call_again(run: Run) -> Steady | None:
+    """The same call in the run that was profiled, where most of its calls were not; None where that can't be
+    told."""
+    again = {variant.variant: variant.processes for variant in run_again(run.variants)}
+    return _one_call(_called(again.get("compiled", ())))
 
 
 def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:

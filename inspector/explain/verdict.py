@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from inspector.analysis.nothing import nothing_compiled
 from inspector.model.explain import Finding
-from inspector.units import comparison, duration
+from inspector.units import comparison, duration, untold
 
 from .block_words import calls_text
 from .case import Case
@@ -42,8 +42,7 @@ def _whole(case: Case) -> str:
     if ratio is not None:
         if case.times.outcome == "same":
             return f"as fast as eager ({duration(case.times.compiled_ms or 0)} a call)"
-        few = " in too few calls to tell" if case.times.outcome == "unknown" else ""
-        return comparison(ratio, "eager") + few
+        return comparison(ratio, "eager") + untold(case.times.outcome, case.times.again)
     if case.times.compiled_ms is not None:
         return f"{duration(case.times.compiled_ms)} a call"
     return ""

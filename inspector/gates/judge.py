@@ -28,7 +28,7 @@ from inspector.model.source import SourceLocation, short_places, users_place
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.text import headline, joined
-from inspector.units import comparison, duration, plural, size
+from inspector.units import comparison, duration, plural, size, untold
 
 from .budget import Budget, Share
 from .memory import peak_bytes
@@ -432,7 +432,12 @@ def _faster(evidence: Evidence, _allowed: bool) -> Judged:
         return Judged("faster", allowed, "", note=busy)
     there = comparison(calls.ratio, "eager") if calls.ratio else calls.outcome
     if calls.outcome == "unknown":
-        return _unknown("faster", allowed, "too few steady calls to compare")
+        why = (
+            f"{there}{untold(calls.outcome, calls.again)}"
+            if calls.again
+            else "too few steady calls to compare"
+        )
+        return _unknown("faster", allowed, why)
     if calls.outcome != "slower" or not calls.ratio or calls.ratio > 1 - SAME:
         # One that is called slower by less is called the same in the next run.
         return Judged("faster", allowed, there)

@@ -200,3 +200,6 @@ class Explanation:
     compiled: Steady | None = None
     """Its timed calls without a profiler; None where nobody timed any."""
     eager: Steady | None = None
+    again: float | None = None
+    """Eager over compiled of the runs that were profiled, where it says the opposite of `faster`: the outcome
+    is unknown then."""

@@ -13,7 +13,7 @@ from inspector.model.explain import Explanation, Finding, Ledger, LedgerPart, Pl
 from inspector.model.history import PastRun
 from inspector.model.trial import TrialReport
 from inspector.text import cells, crop, cut, elide, pad, sentence, wrap
-from inspector.units import bar, comparison, duration, percent, plural, some_calls
+from inspector.units import bar, comparison, duration, percent, plural, some_calls, untold
 
 from .account import LEAST_MS
 from .history import past_span, when
@@ -103,7 +103,7 @@ def comparison_span(explanation: Explanation) -> Span:
         return Span("as fast as eager")
     text = comparison(explanation.faster, "eager")
     if explanation.outcome == "unknown":
-        return Span(f"{text}, in too few calls to tell", "warn")
+        return Span(text + untold(explanation.outcome, explanation.again), "warn")
     tone: Tone = "bad" if explanation.outcome == "slower" else "good"
     text = text.replace("slower", "SLOWER").replace("faster", "FASTER")
     return Span(text, "warn" if explanation.quality == "busy" else tone)

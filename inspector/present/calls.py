@@ -11,7 +11,7 @@ from inspector.model.logs import GraphBreak, led_to
 from inspector.model.run import RunFacts
 from inspector.model.source import function_name
 from inspector.text import elide, headline
-from inspector.units import comparison, duration, plural, some_calls, with_spread
+from inspector.units import comparison, duration, plural, some_calls, untold, with_spread
 
 from .spans import Line, Span, compared, more, plain, toned
 from .tables import Column, Row, Table, table_lines
@@ -47,10 +47,10 @@ def verdict_lines(result: PayOff) -> list[Line]:
         return [toned(text, "warn")]
     if len(both) > 1:
         return [_whole(result, both)]
-    return [_one(both[0])]
+    return [_one(both[0], result.again)]
 
 
-def _one(item: CallPayOff) -> Line:
+def _one(item: CallPayOff, again: float | None) -> Line:
     assert item.compiled is not None and item.eager is not None
     count = f"median of {item.compiled.count:,} and {item.eager.count:,}"
     if item.compiled.count == item.eager.count:
@@ -59,7 +59,7 @@ def _one(item: CallPayOff) -> Line:
         count = "means over calls of several sizes"
     ours, theirs = duration(item.compiled.median_ms), duration(item.eager.median_ms)
     times = f"{ours} against {theirs} per call of {item.name} ({count})"
-    return _answer(item, times, some_calls(item.break_even or 0))
+    return _answer(item, times, some_calls(item.break_even or 0), again)
 
 
 def _whole(result: PayOff, both: Sequence[CallPayOff]) -> Line:
@@ -70,10 +70,10 @@ def _whole(result: PayOff, both: Sequence[CallPayOff]) -> Line:
     ours, theirs = duration(result.compiled_ms / steps), duration(result.eager_ms / steps)
     back = plural(math.ceil((result.break_even_runs or 0.0) * steps), "step" if steps > 1 else "run")
     over = "per step, one call each" if steps > 1 else "over the run's calls"
-    return _answer(result, f"{ours} against {theirs} {over} of {len(both)} functions", back)
+    return _answer(result, f"{ours} against {theirs} {over} of {len(both)} functions", back, result.again)
 
 
-def _answer(item: CallPayOff | PayOff, times: str, back: str) -> Line:
+def _answer(item: CallPayOff | PayOff, times: str, back: str, again: float | None) -> Line:
     cost = duration(item.cost_ms or 0.0)
     how = comparison(item.ratio, "eager") if item.ratio else ""
     if item.outcome == "faster":
@@ -83,7 +83,8 @@ def _answer(item: CallPayOff | PayOff, times: str, back: str) -> Line:
     if item.outcome == "same":
         text = "compiled and eager take the same time, within noise"
         return toned(f"{text}: {times}; compiling cost {cost}", "warn")
-    return toned(f"too few steady calls to compare: {times}; compiling cost {cost}", "warn")
+    why = f"compiled is {how}{untold(item.outcome, again)}" if again else "too few steady calls to compare"
+    return toned(f"{why}: {times}; compiling cost {cost}", "warn")
 
 
 def calls_lines(result: PayOff, width: int) -> list[Line]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from inspector.analysis.steady import outcome_of
+from inspector.analysis.side_totals import NAMED
+from inspector.analysis.steady import RUN_TO_RUN, either, outcome_of
+from inspector.analysis.two_sides import HOST
 from inspector.frozen import dataclass
 from inspector.model.account import ROUNDING
 from inspector.model.calls import Outcome, Steady
@@ -25,12 +27,17 @@ Launches = Mapping[tuple[str, int], float]
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One run's times: the ledger of a steady call, the calls that it is of, and its launches' times."""
+    """One run's times: the ledger of a steady call, the calls that it is of, and its launches' times.
+
+    `again` and `ledger_again` are of the same run made again, to be profiled: of those calls that were not.
+    """
 
     ledger: Ledger
     steady: Steady | None = None
     launches: Launches = field(default_factory=dict)
     busy: bool = False
+    again: Steady | None = None
+    ledger_again: Ledger | None = None
 
 
 def compared_ms(a: Timed, b: Timed) -> tuple[float, float] | None:
@@ -46,7 +53,24 @@ def outcome(a: Timed, b: Timed) -> Outcome:
     """How B's calls compare with A's."""
     if a.steady is None or b.steady is None or a.busy or b.busy:
         return "unknown"
-    return outcome_of(b.steady, a.steady)
+    first = outcome_of(b.steady, a.steady)
+    if a.again is not None and b.again is not None:
+        return either(first, outcome_of(b.again, a.again))
+    return first
+
+
+def of_one_process(a: Timed, b: Timed) -> tuple[Timed, Timed]:
+    """Both by the runs that were profiled, where a call took another time there than in the timed one: the
+    rows and the calls that they add up to are then of the same process."""
+    sides = (a, b)
+    if all(side.again is not None and side.ledger_again is not None for side in sides) and any(
+        side.steady is not None
+        and side.again is not None
+        and abs(side.again.median_ms - side.steady.median_ms) > RUN_TO_RUN * side.steady.median_ms
+        for side in sides
+    ):
+        a, b = (replace(side, ledger=side.ledger_again or side.ledger) for side in sides)
+    return a, b
 
 
 def difference(a: Timed, b: Timed, matches: Sequence[KernelMatch]) -> tuple[LedgerRow, ...]:
@@ -60,11 +84,15 @@ def difference(a: Timed, b: Timed, matches: Sequence[KernelMatch]) -> tuple[Ledg
     if ours.keys() != theirs.keys() and not told_apart:
         # One side tells kernels and the host apart by other means than the other: only the sums compare.
         ours, theirs = _coarse(ours), _coarse(theirs)
+    elif ours.keys() & {HOST, *NAMED} != theirs.keys() & {HOST, *NAMED}:
+        ours, theirs = _host_as_one(ours), _host_as_one(theirs)
     rows = list(_matches(a.launches, b.launches, matches, abs(walls[1] - walls[0])))
     kernels = [sum(side.get(name, 0.0) for name in _KERNEL_PARTS) for side in (ours, theirs)]
     if any(kernels) and rows:
         before, after = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
-        rows.append(_row("all other kernels", kernels[0] - before, kernels[1] - after))
+        rest = kernels[0] - before, kernels[1] - after
+        if any(abs(ms) >= ROUNDING * max(walls) for ms in rest):
+            rows.append(_row("all other kernels", *rest))
         names = [name for name in dict.fromkeys((*ours, *theirs)) if name not in _KERNEL_PARTS]
     else:
         rows, names = [], list(dict.fromkeys((*ours, *theirs)))
@@ -86,6 +114,13 @@ def _sources(timed: Timed) -> frozenset[str]:
 def _unlike(ledger: Ledger) -> bool:
     """Whether kernels are not told apart from the host at all."""
     return bool(ledger.parts) and not any(part.part in _KERNEL_PARTS for part in ledger.parts)
+
+
+def _host_as_one(parts: Mapping[str, float]) -> dict[str, float]:
+    """What the host did under one name: a side whose profiled host took longer than a call has room for
+    has no other."""
+    rest = {name: ms for name, ms in parts.items() if name not in (HOST, *NAMED)}
+    return {**rest, HOST: sum(parts.values()) - sum(rest.values())}
 
 
 def _coarse(parts: Mapping[str, float]) -> dict[str, float]:
