@@ -27,6 +27,8 @@ from inspector import text
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
 from inspector.analysis.guard_words import guard_text
+from inspector.analysis.index_ranges import IndexReader
+from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.program_calls import _PARAMETER
 from inspector.analysis.stage_facts import _CONVERT
 from inspector.explain import explain
@@ -36,13 +38,16 @@ from inspector.gather import fusion_of, summary_of
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import KernelReplay, Timing
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
+from inspector.model.schedule import LoopBody
 from inspector.pack.private import Private
 from inspector.pack.run import Packer
 from inspector.pack.source import Source
+from inspector.present.documents import split_lines
 from inspector.present.drawing import _place
 from inspector.present.highlight import highlight
 from inspector.present.replay import edit_text
 from inspector.readers.brackets import leaves
+from inspector.readers.caches import _mega_cache
 from inspector.readers.fx_graph import parse_fx_graph, parse_meta
 from inspector.readers.guards import parse_guards
 from inspector.readers.ir_values import parse_layout
@@ -506,3 +511,27 @@ def test_a_time_of_nothing_is_no_comparison() -> None:
     nothing, one, two = (KernelReplay("k", 0, "match", time=Timing(ms, 0.0, 3)) for ms in (0.0, 1.0, 2.0))
     assert "slower" not in edit_text(nothing, one) and "faster" not in edit_text(one, nothing)
     assert "2.00x slower" in edit_text(one, two)
+
+
+def test_floods_of_nothing_are_passed_over() -> None:
+    started = time.process_time()
+    assert parse_post_fusion("op0: SchedulerNode(ComputedBuffer)" + "\n" * 3_000_000, "ir.txt").nodes
+    assert highlight(["x" * 200_000, "op0: x"], "ir")[0] == []
+    assert split_lines("\n" * 3_000_000 + "\x1b") == ("",) * 3_000_000 + ("\\x1b",)
+    assert time.process_time() - started < 20
+
+
+def test_a_cache_of_zeros_has_no_entries(tmp_path: Path) -> None:
+    (tmp_path / "mega_cache.bin").write_bytes(bytes(1 << 20))
+    listed, problems = _mega_cache(tmp_path / "mega_cache.bin")
+    assert listed == () and "cut short or damaged" in str(problems)
+
+
+def test_parts_that_are_used_again_and_again_are_not_gone_through_each_time() -> None:
+    value = "    a = ops.constant(1.0, torch.float32)\n"
+    part = f"    def masked_subblock1(self, ops):\n{value * 1000}    return a\n"
+    uses = "".join(f"    m{n} = self.masked_subblock1(a, 0.0)\n" for n in range(1000))
+    text = f"    def body(self, ops):\n{value}{uses}    return m0\n{part}"
+    body = LoopBody("b", (("p0", 8),), (), tuple(text.split("\n")))
+    with pytest.raises(ValueError, match="too many statements"):
+        LoopValues(body, IndexReader(), {}, {}, apart=False)

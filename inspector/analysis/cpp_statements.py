@@ -43,7 +43,8 @@ def cpp_statements(source: str) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     blocks: list[dict[str, str]] = [{}]
     for number, line in enumerate(source.split("\n"), 1):
-        text = line.strip()
+        if not (text := line.strip()):
+            continue
         if (made := _statement(number, text, blocks)) is not None:
             statements.append(made)
         for character in text:

@@ -28,6 +28,8 @@ _MOST_POINTS = 1 << 16
 """Combinations of loop variables that are enumerated for one condition."""
 _MOST_VALUES = 1 << 16
 """Values of one body."""
+_MOST_STEPS = 200_000
+"""Statements that are gone through, those of a part as often as it is used."""
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -119,6 +121,7 @@ class LoopValues:
         self._behind: list[frozenset[str]] = []
         self._held: dict[Scope, tuple[int, bool]] = {}
         self._functions = _functions(body.lines)
+        self._steps = 0
         if "body" not in self._functions:
             raise ValueError("no body")
         self._run("body", ())
@@ -197,7 +200,11 @@ class LoopValues:
             raise ValueError(f"{name} has no end")
         names: dict[str, int] = {}
         result = -1
-        for line in self._functions.get(name, ()):
+        lines = self._functions.get(name, ())
+        self._steps += len(lines)
+        if self._steps > _MOST_STEPS:
+            raise ValueError(f"{name} has too many statements")
+        for line in lines:
             if (match := _STATEMENT.match(line)) is None:
                 if (returned := _RETURN.match(line)) is not None:
                     result = names.get(returned[1], -1)

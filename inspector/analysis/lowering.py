@@ -202,7 +202,7 @@ class LoweredKernel:
     def narrow(self) -> tuple[Narrow, ...]:
         """Narrow accesses as SASS has them, else PTX; those of most instructions first."""
         stage = self.stage("sass") or self.stage("ptx")
-        lines = self.kernel.source.split("\n")
+        lines = self.kernel.source.split("\n") if stage is not None else []
         first = self.kernel.source_span.first if self.kernel.source_span is not None else 1
         counts: Counter[tuple[int, bool, int]] = Counter()
         origins: dict[int, Origin] = {}
@@ -223,7 +223,7 @@ class LoweredKernel:
     def spread(self) -> tuple[Spread, ...]:
         """Accesses that take more than their bytes, by PTX, those that lose most first."""
         stage, span = self.stage("ptx"), self.kernel.source_span
-        lines = self.kernel.source.split("\n")
+        lines = self.kernel.source.split("\n") if stage is not None else []
         groups: dict[tuple[int, Space, bool], list[Touched]] = {}
         origins: dict[int, Origin] = {}
         for each in touched(stage) if stage is not None and span is not None else ():

@@ -17,7 +17,7 @@ from inspector.units import percent, plural
 
 from .code import language_of
 from .content import RefIndex, Rows, merge
-from .documents import Document, Language, message_document, whole, written
+from .documents import Document, Language, message_document, split_lines, whole, written
 from .folds import repeats, shape
 from .lower import code_of, is_place, place_text, stage_lines
 
@@ -32,6 +32,8 @@ _LANGUAGES: dict[str, Language] = {
     "asm": "gas",
 }
 _MOST_NODES = 3
+_MOST_REFS = 100_000
+"""Lines of a source that lead anywhere: a damaged one may have millions."""
 #         /*0010*/              LDG.E R8, [R2.64] ;
 _ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
 _WIDTH = 100
@@ -96,9 +98,9 @@ def _names(nodes: frozenset[str]) -> str:
 
 def _source(item: LoweredKernel) -> Document:
     span = item.kernel.source_span
-    lines = tuple(map(clean, item.kernel.source.rstrip("\n").split("\n")))
+    lines = split_lines(item.kernel.source.rstrip("\n"))
     first = span.first if span is not None else 1
-    rows = [(row, first + row) for row in range(len(lines))]
+    rows = [(row, first + row) for row in range(min(len(lines), _MOST_REFS))]
     return _document(item, "Source", lines, rows, language_of(item.kernel), first)
 
 

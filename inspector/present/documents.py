@@ -88,8 +88,10 @@ def split_lines(text: str) -> tuple[str, ...]:
     lines = text.replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    # Asked once of all: a text may have millions of lines.
-    return tuple(lines if is_printable("".join(lines)) else map(clean, lines))
+    if is_printable("".join(lines)):
+        # Asked once of all: a text may have millions of lines, most of them empty.
+        return tuple(lines)
+    return tuple(clean(line) if line else line for line in lines)
 
 
 def written(title: str, lines: Iterable[Line], own: Ref | None = None) -> Document:

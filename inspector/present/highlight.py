@@ -68,7 +68,7 @@ _ROLES: dict[str, Role] = {
 
 
 _LONGEST = 10_000
-"""Characters of a line that is coloured: Pygments takes seconds for a line of 200,000, which nobody reads."""
+"""Characters of a line that is coloured: it takes seconds for lines of 200,000, which nobody reads."""
 _GAP = " " * 500
 _MOST_TOKENS = 100_000
 """Of a text: some 10,000 lines, in a second or so; what follows has no colours."""
@@ -77,7 +77,7 @@ _MOST_TOKENS = 100_000
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:
     """One list of spans for each line, in order and without overlap."""
     if (pattern := _PATTERNS.get(language)) is not None:
-        return [_pattern_spans(line, pattern) for line in lines]
+        return [_pattern_spans(line, pattern) if len(line) <= _LONGEST else [] for line in lines]
     if language == "plain":
         return [[] for _ in lines]
     return _pygments_spans(lines, language)

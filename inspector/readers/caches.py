@@ -231,7 +231,7 @@ def _mega_cache(path: Path) -> Read[tuple[Content, ...]]:
     try:
         while not reader.ended:
             kind, number = reader.text(), reader.number()
-            if number > len(data):
+            if not kind or number > len(data):
                 raise ValueError
             total = 0
             for _ in range(number):

@@ -110,6 +110,11 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
     line = start = 1
     pending: list[str] = []
     for chunk in text.split(_SEPARATOR):
+        if not chunk:
+            # As a file of a million empty lines has them.
+            pending.append(chunk)
+            line += len(_SEPARATOR)
+            continue
         if _is_one_entry(chunk):
             cuts = [0]
         else:
