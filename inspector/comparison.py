@@ -190,6 +190,7 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
     before, after = times
     if before is None or after is None:
         before = after = Timed(Ledger(None, None, (), None))
+    told = of_one_process(before, after)
     return RunDiff(
         a=a.run.shown,
         b=b.run.shown,
@@ -200,9 +201,9 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
         cache_misses=cache_misses(a.keys, b.keys, partners),
         events=(*_events(a, b), *_guard_changes(a, b), *moved(matched.graphs, matched.kernels)),
         totals=(*_steady(before, after), *_totals(a, b)),
-        ledger=difference(*of_one_process(before, after), matched.kernels),
+        ledger=difference(*told, matched.kernels),
         outcome=outcome(before, after),
-        notes=tuple(_notes(a, b, matched, before, after)),
+        notes=tuple(_notes(a, b, matched, (before, after), told)),
         problems=(*a.problems, *b.problems),
     )
 
@@ -316,11 +317,14 @@ def _seconds(time: CompileTime | None, part: Part | None) -> float | None:
     return (time.total_ns if part is None else time.parts.get(part, 0)) / 1e9
 
 
-def _notes(a: Side, b: Side, matched: Matched, before: Timed, after: Timed) -> Iterable[str]:
-    if compared_ms(before, after) is not None and outcome(before, after) == "unknown":
+def _notes(
+    a: Side, b: Side, matched: Matched, timed: tuple[Timed, Timed], told: tuple[Timed, Timed]
+) -> Iterable[str]:
+    """`timed` are both runs' times, `told` those that the rows of the difference are of."""
+    if compared_ms(*timed) is not None and outcome(*timed) == "unknown":
         yield "too few steady calls, a busy machine, or another run that says the opposite: no evidence"
-    if of_one_process(before, after) != (before, after):
-        calls = from_to(before.again.median_ms, after.again.median_ms) if before.again and after.again else ""
+    if told != timed:
+        calls = from_to(*(side.ledger.compiled_ms for side in told))
         yield f"where the difference is, is told of the runs that were profiled: {calls} a call there"
     for name, side in (("A", a), ("B", b)):
         if not side.graphs:

@@ -196,3 +196,24 @@ def test_the_same_name_is_the_same_everywhere() -> None:
     user = texts[4].removeprefix("by ")
     assert re.fullmatch(rf'"/Users/{user}/dir\d+/c.py"', texts[3]) and re.fullmatch(r"user\d*", user)
     assert not any(name in text for text in texts for name in (*PRIVATE, "Ann", "Lee"))
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "github_pat_" + "a1" * 12,
+        "ghp_" + "a1" * 12,
+        "hf_" + "a1" * 12,
+        "glpat-" + "a1" * 12,
+        "sk-" + "a1" * 12,
+        "xoxb-" + "a1" * 8,
+        "AKIA" + "A1" * 8,
+        "AIza" + "a1" * 20,
+        "eyJ" + "a1" * 8 + "." + "b2" * 8 + "." + "c3" * 8,
+    ],
+)
+def test_a_token_that_stands_alone_is_replaced(token: str) -> None:
+    private = Private()
+    text = f"pulled with {token} at last"
+    private.learn(text)
+    assert token not in private.clean(text)

@@ -178,10 +178,12 @@ def test_what_compiling_took_is_from_the_calls_or_else_from_the_trace(tmp_path: 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in STORIES.glob("*/run_after.tar.xz")))
 def test_what_was_cured_is_said_no_more(name: str) -> None:
-    """Nor is anything else but a note, the busy machine, and the Python around kernels that are short now."""
+    """Nor is anything else but a note and the busy machine: the program compiled, and ran."""
     before = next(finding.rule for finding in told(name).findings if finding.rule != "machine_busy")
     after = told(name, "run_after")
     assert after.ledger.compiled_ms is not None
     rules = {finding.rule: finding.severity for finding in after.findings}
     assert before not in rules
-    assert {rule for rule, severity in rules.items() if severity != "low"} <= {"machine_busy", "host_bound"}
+    # Around the operator that the interpolation was put into is Python that eager has not.
+    left = {"host_bound"} if name == "bicubic_of_mish" else set()
+    assert {rule for rule, severity in rules.items() if severity != "low"} <= {"machine_busy", *left}

@@ -152,8 +152,7 @@ class LoweredKernel:
         file = self.folder.source.file if self.folder is not None and self.folder.source is not None else None
         span = self.kernel.source_span
         own = [frame.line for frame in place if frame.file == file] if self.fits else []
-        most = self.kernel.source.count("\n") + 1
-        rows = [line - _BELOW for line in own if 1 <= line - _BELOW <= most]
+        rows = [line - _BELOW for line in own if span is not None and _within(line, span)]
         if not rows or span is None:
             return Origin(None)
         nodes = frozenset().union(*(self.lines.at(row) for row in rows))
@@ -191,7 +190,7 @@ class LoweredKernel:
         span = self.kernel.source_span
         said = self.folder.unvectorised if self.folder is not None else None
         for each in said or ():
-            if span is not None and _BELOW < each.line <= _BELOW + span.last - span.first + 1:
+            if span is not None and _within(each.line, span):
                 yield each._replace(line=span.first + each.line - _BELOW - 1)
 
     def throughput(self, loop: Loop) -> Throughput | None:
@@ -257,6 +256,11 @@ class LoweredKernel:
 
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
+
+
+def _within(line: int, span: LineSpan) -> bool:
+    """Whether a line of what was compiled is one of the kernel's, which output_code.py has at `span`."""
+    return _BELOW < line <= _BELOW + span.last - span.first + 1
 
 
 def lowered_kernel(

@@ -104,11 +104,11 @@ def _profiled(case: Case, sides: Sides) -> Ledger:
     eager = case.times.eager_ms
     if eager is None and not timed and sides.joined.eager is not None:
         eager = sides.joined.eager.wall_ms
-    parts, unexplained = compiled_parts(sides.joined, case.wall_ms, timed)
+    parts, unexplained = _divided(sides, case.wall_ms, timed)
     return Ledger(
         eager_ms=eager,
         compiled_ms=case.wall_ms,
-        parts=tuple(LedgerPart(name, ms, PROFILE) for name, ms in parts),
+        parts=parts,
         unexplained_ms=unexplained,
         compile_s=case.compile_s,
         compile_source=case.compile_source,
@@ -124,9 +124,14 @@ def ledger_again(ledger: Ledger, sides: Sides, wall_ms: float) -> Ledger | None:
     profile is none of such calls."""
     if sides.joined.compiled is None or side_doubt(sides.joined, "compiled", wall_ms):
         return None
-    parts, unexplained = compiled_parts(sides.joined, wall_ms, timed=True)
-    named = tuple(LedgerPart(name, ms, PROFILE) for name, ms in parts)
-    return replace(ledger, compiled_ms=wall_ms, parts=named, unexplained_ms=unexplained, how="measured")
+    parts, unexplained = _divided(sides, wall_ms, timed=True)
+    return replace(ledger, compiled_ms=wall_ms, parts=parts, unexplained_ms=unexplained, how="measured")
+
+
+def _divided(sides: Sides, wall_ms: float, timed: bool) -> tuple[tuple[LedgerPart, ...], float]:
+    """A call's parts by the profile, and what is unexplained of it."""
+    parts, unexplained = compiled_parts(sides.joined, wall_ms, timed)
+    return tuple(LedgerPart(name, ms, PROFILE) for name, ms in parts), unexplained
 
 
 def graph_ms(graph: GraphCase) -> float | None:

@@ -14,7 +14,7 @@ import json
 import keyword
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 from urllib.parse import quote
 
@@ -117,23 +117,6 @@ _SUSPECT = re.compile(
     r"|\d\.\d+\.\d+\.\d"
 )
 """What a line has that one of the patterns fits."""
-_MARKS: dict[re.Pattern[str], tuple[str, ...]] = {
-    _USER: ("/home/", "/Users/", "sers\\", "torchinductor_", "USER", "LOGNAME"),
-    _HOST: ("HOST", "host", "ADDR", "NODENAME"),
-    _MAIL: ("@",),
-    _ASSIGNED: ("TOKEN", "KEY", "SECRET", "PASS", "CRED", "AUTH", "token", "key", "secret", "passw"),
-    _TOKEN: ("hf_", "gh", "glpat", "sk-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "Bearer "),
-    _CREDENTIAL: ("://",),
-    _URL: ("://",),
-    _NAMED: (".com", ".org", ".edu", ".gov", ".int", ".lan", ".corp"),
-    _QUOTED: ('"/', "# File: /"),
-    _ABSOLUTE: ("/",),
-    _RELATIVE: ("/",),
-    _WINDOWS: (":\\",),
-    _NUMBER_ADDRESS: (".",),
-    _DEVICE: ("GPU-", "MIG-"),
-}
-"""One of which a text has that the pattern fits; looking for it is cheaper, where a line is megabytes."""
 _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))
 
 
@@ -160,26 +143,26 @@ class Private:
                 self._learn(line)
 
     def _learn(self, text: str) -> None:
-        for match in _found(_USER, text):
+        for match in _USER.finditer(text):
             self.learn_user(next(filter(None, match.groups())))
-        for match in _found(_HOST, text):
+        for match in _HOST.finditer(text):
             self.learn_host(match[1])
-        for match in _found(_MAIL, text):
+        for match in _MAIL.finditer(text):
             self.learn_user(match[1])
             self.learn_host(match[2].partition(":")[0])
-        for match in _found(_ASSIGNED, text):
+        for match in _ASSIGNED.finditer(text):
             self.learn_secret(match["value"])
         for pattern in (_TOKEN, _CREDENTIAL):
-            for match in _found(pattern, text):
+            for match in pattern.finditer(text):
                 self.learn_secret(match[match.lastindex or 0])
-        for match in _found(_URL, text):
+        for match in _URL.finditer(text):
             if not _PUBLIC.match(match[2]):
                 self.learn_host(re.split("[/:?#]", match[2].rpartition("@")[2])[0])
-        for match in _found(_NAMED, text):
+        for match in _NAMED.finditer(text):
             self.learn_host(match[0].partition(":")[0])
-        for match in _found(_QUOTED, text):
+        for match in _QUOTED.finditer(text):
             self._learn_spaced((match[1] or match[2]).split("/")[1:-1])
-        for match in _found(_ABSOLUTE, text):
+        for match in _ABSOLUTE.finditer(text):
             self._parts(match[0].split("/")[1:])
 
     def learn_user(self, name: str) -> None:
@@ -228,19 +211,20 @@ class Private:
         return self._words("\n".join(lines))
 
     def _line(self, text: str) -> str:
-        text = _replaced(_ASSIGNED, lambda match: match["before"] + self._use("secret", match["value"]), text)
-        text = _replaced(_URL, self._url, text)
-        text = _replaced(_MAIL, self._mail, text)
-        text = _replaced(_NAMED, self._named, text)
+        text = _ASSIGNED.sub(lambda match: match["before"] + self._use("secret", match["value"]), text)
+        text = _URL.sub(self._url, text)
+        if "@" in text:
+            text = _MAIL.sub(self._mail, text)
+        text = _NAMED.sub(self._named, text)
         if "/" in text:
             for part in sorted(self._spaced, key=len, reverse=True):
                 text = text.replace(f"/{part}/", f"/{self._folder(part)}/")
-            text = _replaced(_ABSOLUTE, lambda match: self._joined(match[0], "/"), text)
+            text = _ABSOLUTE.sub(lambda match: self._joined(match[0], "/"), text)
             if self._relatives().search(text):
-                text = _replaced(_RELATIVE, self._relative, text)
-        text = _replaced(_WINDOWS, self._windows, text)
-        text = _replaced(_NUMBER_ADDRESS, self._number_address, text)
-        return _replaced(_DEVICE, self._device, text)
+                text = _RELATIVE.sub(self._relative, text)
+        text = _WINDOWS.sub(self._windows, text)
+        text = _NUMBER_ADDRESS.sub(self._number_address, text)
+        return _DEVICE.sub(self._device, text)
 
     def value(self, value: str) -> str:
         """A neutral text for the value of an environment variable."""
@@ -366,14 +350,6 @@ class Private:
 
     def _device(self, match: re.Match[str]) -> str:
         return match[0] if match[0].startswith(_NEUTRAL["device"]) else self._use("device", match[0])
-
-
-def _found(pattern: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
-    return pattern.finditer(text) if any(mark in text for mark in _MARKS[pattern]) else ()
-
-
-def _replaced(pattern: re.Pattern[str], instead: Callable[[re.Match[str]], str], text: str) -> str:
-    return pattern.sub(instead, text) if any(mark in text for mark in _MARKS[pattern]) else text
 
 
 def _telling(name: str) -> bool:

@@ -47,6 +47,8 @@ def leaves(text: str) -> tuple[str, ...]:
     found: list[str] = []
     inside: list[str] = []
     start = hidden = 0
+    begun = False
+    """Whether the item is no container, so that none is looked for in it again."""
 
     def item(end: int) -> str:
         part = text[start:end]
@@ -55,14 +57,15 @@ def leaves(text: str) -> tuple[str, ...]:
     for match in _TOKEN.finditer(text):
         token = match.group()
         if token in "([{":
-            if hidden or (inside and item(match.start())):
+            begun = begun or bool(inside and item(match.start()))
+            if begun:
                 hidden += 1
                 continue
             inside.append(token)
         elif token in ")]}" and hidden:
             hidden -= 1
             continue
-        elif (token == "," or token in ")]}") and not hidden:
+        elif token in ",)]}" and not hidden:
             if last := item(match.start()):
                 found.append(last)
             if token != ",":
@@ -71,7 +74,7 @@ def leaves(text: str) -> tuple[str, ...]:
                 inside.pop()
         else:
             continue
-        start = match.end()
+        start, begun = match.end(), False
     if inside and (last := item(len(text))):
         found.append(last)
     return tuple(found)

@@ -62,15 +62,17 @@ def outcome(a: Timed, b: Timed) -> Outcome:
 def of_one_process(a: Timed, b: Timed) -> tuple[Timed, Timed]:
     """Both by the runs that were profiled, where a call took another time there than in the timed one: the
     rows and the calls that they add up to are then of the same process."""
-    sides = (a, b)
-    if all(side.again is not None and side.ledger_again is not None for side in sides) and any(
-        side.steady is not None
-        and side.again is not None
-        and abs(side.again.median_ms - side.steady.median_ms) > RUN_TO_RUN * side.steady.median_ms
-        for side in sides
+    if a.ledger_again is None or b.ledger_again is None:
+        return a, b
+    if not any(
+        side.steady and side.again and _apart(side.again.median_ms, side.steady.median_ms) for side in (a, b)
     ):
-        a, b = (replace(side, ledger=side.ledger_again or side.ledger) for side in sides)
-    return a, b
+        return a, b
+    return replace(a, ledger=a.ledger_again), replace(b, ledger=b.ledger_again)
+
+
+def _apart(again: float, first: float) -> bool:
+    return abs(again - first) > RUN_TO_RUN * first
 
 
 def difference(a: Timed, b: Timed, matches: Sequence[KernelMatch]) -> tuple[LedgerRow, ...]:
