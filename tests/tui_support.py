@@ -74,6 +74,9 @@ def _is_ending(app: App[Any]) -> bool:
 
 
 def _has_nothing_to_do(app: App[Any]) -> bool:
+    # A line that is scrolled by is an animation of some frames.
+    if not app.animator._complete_event.is_set():
+        return False
     if any(pump._message_queue.qsize() or pump._next_callbacks for pump in [app, *app._registry]):
         return False
     screen: Screen[Any] = app.screen
