@@ -38,6 +38,8 @@ demo: env ## Capture the softmax example and the same in eager, say how they com
 	else echo "on a terminal this would now open it: inspector open $(DEMO_RUN)"; fi
 
 test: env ## Run all tests
+	@# Some hundred commands are started: none shall compile its modules anew where Python keeps nothing.
+	@$(BIN)/python -m compileall -q inspector
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 check: dev-env ## Lint, format, types, import contracts, declared dependencies
