@@ -61,7 +61,8 @@ def _write(path: Path, commands: Iterable[PastCommand]) -> None:
     descriptor, name = tempfile.mkstemp(prefix="commands-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1, ensure_ascii=False)
+            # In ASCII, as a folder's name need not be text that UTF-8 has.
+            json.dump(data, file, indent=1)
         os.replace(name, path)
     except OSError:
         with suppress(OSError):

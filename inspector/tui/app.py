@@ -23,7 +23,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from inspector.readers.locate import find_runs, locate
-from inspector.text import plain_cells, sentence
+from inspector.text import clean, plain_cells, sentence
 
 from .actions import bindings
 from .bounded import BoundedApp
@@ -203,7 +203,7 @@ class InspectorApp(BoundedApp):
         """Leave; what runs is stopped first, if that is wanted."""
         running = [job for job in self.jobs if job.live]
         named = [job.what for job in running]
-        commands = [job.command for job in running]
+        commands = [clean(job.command) for job in running]
         stack = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
         named += dict.fromkeys(what for screen in stack if (what := screen.running))
         if not named:

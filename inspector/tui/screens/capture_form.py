@@ -15,6 +15,7 @@ from inspector.capture.history import past_commands, remember
 from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, RUNS, Field, Value, capture_options, history_table
 from inspector.present.rows import PastRow
+from inspector.text import clean
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
 from inspector.tui.navigation import Ask, CaptureTarget, LiveTarget, Open, Started
@@ -122,10 +123,13 @@ class CaptureFormScreen(InspectorScreen):
         self._complain("")
         question = "Run this command, and capture what torch.compile makes of it?"
         cost = f"For the baseline {RUNS}. " if options.baseline else ""
-        remark = f"{self._command.value.strip()}\nIt runs in {self._folder}. {cost}{self.stopping}"
+        remark = (
+            f"{clean(self._command.value.strip())}\nIt runs in {clean(self._folder)}. {cost}{self.stopping}"
+        )
         if self._target.why is not None:
             why = f"not known to be your capture ({self._target.why})"
-            remark = f"{remark}\nThe run that it is from is {why}."
+            # First, as a command may be longer than the screen.
+            remark = f"The run that it is from is {why}.\n{remark}"
         self.post_message(Ask(question, remark, partial(self._start, options)))
 
     def _start(self, options: CaptureOptions, yes: bool) -> None:

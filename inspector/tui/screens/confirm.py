@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -30,5 +30,6 @@ class ConfirmScreen(Bounded, ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
             yield Static(plain_text(self._question), id="confirm-question")
-            yield Static(plain_text(self._remark), id="confirm-remark")
+            with VerticalScroll(id="confirm-scroll"):
+                yield Static(plain_text(self._remark), id="confirm-remark")
             yield Static("y  yes        n  no", id="confirm-keys")

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.model.trial import AUTO
+from inspector.text import clean
 from inspector.tui.navigation import Ask, Started
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Trials:
         else:
             job = TrialJob(run, AUTO, "what bears on its kernels")
             question = "Its advice is no setting. Run this command with each that bears on its kernels?"
-        remark = f"{job.command}\nFiles that it writes are written again. {screen.stopping}"
+        remark = f"{clean(job.command)}\nFiles that it writes are written again. {screen.stopping}"
         screen.post_message(Ask(question, remark, partial(self._answered, job)))
 
     def stop(self) -> bool:
