@@ -28,6 +28,7 @@ from inspector.seal import NAME, SCHEMA
 MODULES = (
     "json", "torch", "torch/_inductor/codecache", "triton", "numpy", "inspector", "textual", "rich", "queue", "typing",
     "inspect", "sitecustomize", "usercustomize", "conftest", "pyarrow", "duckdb", "mcp", "textual_serve", "click",
+    "aiohttp", "jinja2", "aiohttp_jinja2",
 )  # fmt: skip
 TOOLS = (
     "python", "python3", Path(sys.executable).name, "g++", "gcc", "c++", "clang++", "nvcc", "ptxas", "nvdisasm", "cuobjdump",

@@ -4,9 +4,11 @@ execute something, on a folder and on an archive in which all that could be run 
 # ruff: noqa: E501
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,7 @@ from textual.pilot import Pilot
 from tui_support import press, settle, text
 from waiting import PATIENCE_S
 
+from inspector.capture.history import PastCommand, past_commands, remember
 from inspector.cli import cli
 from inspector.cli.fleet import catalogue_at
 from inspector.process import Child, own_command
@@ -318,6 +321,92 @@ def test_a_terminal_in_the_runs_own_folder(made: Path, tmp_path: Path, words: li
     os.write(terminal.descriptor, b"q")
     terminal.read()
     assert terminal.close() == 0 and canaries(made) == []
+
+
+ODD = """-o 'a" $(touch heard)`touch heard`;touch heard&\n<script>heard()</script>"""
+"""A folder's name that says something to a program's options, a shell and a page."""
+
+
+async def test_a_page_starts_nothing_and_asks(made: Path, tmp_path: Path) -> None:
+    """Served from a stranger's folder, a run in it under an odd name; the keys of the terminal, through the page."""
+    aiohttp = pytest.importorskip("aiohttp")
+    pytest.importorskip("textual_serve")
+    folder = shutil.copytree(made / RUNS["keyed"], tmp_path / "run")
+    shutil.copytree(made / RUNS["keyed"], folder / ODD)
+    server = subprocess.Popen(
+        own_command("web", "--", ODD), cwd=folder, env=_environment(made), text=True, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert server.stderr is not None
+        address = server.stderr.readline().strip()
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE_S)) as session:
+            async with session.get(address) as answer:
+                assert answer.status == 200 and "heard" not in await answer.text()
+            async with session.ws_connect(
+                f"ws{address.removeprefix('http')}ws?width=120&height=40"
+            ) as socket:
+                for key, drawn in ((b"", b"explain"), *STEPS):
+                    # An empty packet ends what reads the driver's input.
+                    if key:
+                        await socket.send_json(["stdin", key.decode()])
+                    shown = b""
+                    while drawn not in shown:
+                        message = await asyncio.wait_for(socket.receive(), PATIENCE_S)
+                        assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), shown
+                        shown += message.data if isinstance(message.data, bytes) else message.data.encode()
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=PATIENCE_S)
+    assert not (folder / "heard").exists() and canaries(made) == []
+
+
+ANSWERS = "y  yes        n  no"
+
+
+@pytest.mark.parametrize(
+    "argument", [f"\n{ANSWERS}\n", "\n" * 80, "a" * 6000, "\ud800", "[@click=app.quit]x[/]"], ids=range(5)
+)
+@pytest.mark.parametrize("door", ["again", "history"])
+async def test_a_command_is_asked_for_whatever_it_says(
+    made: Path, tmp_path: Path, door: str, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts nothing, stands in one paragraph, and leaves what is said of it and the answers in sight."""
+    run = shutil.copytree(made / RUNS["keyed"], tmp_path / "run")
+    manifest = json.loads((run / "inspector.json").read_text())
+    manifest.update(command=["true", argument], options={"cwd": str(run)})
+    (run / "inspector.json").write_text(json.dumps(manifest))
+    started = _nothing_starts(made, run, monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remember(f"true '{argument}'", str(run))
+    app = InspectorApp(str(run))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        if door == "again":
+            await press(pilot, "A")
+        else:
+            app.post_message(to.Open(to.CaptureTarget()))
+            await settle(pilot)
+            await press(pilot, "up")
+        assert isinstance(app.screen, CaptureFormScreen)
+        await press(pilot, "enter")
+        asked = text(app)
+        assert isinstance(app.screen, ConfirmScreen)
+        await press(pilot, "enter")
+    assert [line.strip(" │") for line in asked.splitlines() if "│" in line].count(ANSWERS) == 1, asked
+    assert "Run this command" in asked and ("not known to be your capture" in asked) == (door == "again"), (
+        asked
+    )
+    assert started == [] and canaries(made) == []
+
+
+def test_a_command_is_kept_whatever_its_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder's name need not be UTF-8; what a run claims need not even be a name."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    odd = PastCommand("true \udc80 \ud800 \u00e9\n", "/tmp/\udcff")
+    remember(odd.command, odd.folder)
+    assert past_commands() == (odd,)
+    assert os.listdir(tmp_path / "inspector") == ["commands.json"]
 
 
 @pytest.mark.avx512
