@@ -72,7 +72,7 @@ MOST_GRAPHS = 2
 """Of one process: a case damages one of them."""
 _EVENTS_OF_A_KIND = 2
 _PROFILE_EVENTS = 250
-_SHARES = {"see_export": 1, "see_answers": 1, "see_diff": 2, "see_check": 2}
+_SHARES = {"see_export": 1, "see_answers": 1, "see_nearer_answers": 1, "see_diff": 2, "see_check": 2}
 _MOST_FRAMES = 24
 _SHM_BYTES = 2 << 30
 """That /dev/shm must have free: some containers give it 64 MB."""

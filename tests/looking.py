@@ -388,17 +388,24 @@ def see_check(run: Run, _width: int = 100) -> None:
 
 
 def see_answers(run: Run, _width: int = 100) -> None:
-    """What an agent is told over MCP."""
+    """What an agent is told over MCP of a run: each answer opens it anew, as one that is asked alone."""
     from inspector.agents.tools import Looking
 
     tools = Looking(run.root.parent)
-    path = run.root.name
-    for answer in (tools.summary, tools.explain, tools.why_not_fused):
-        _json(answer(path))
+    for answer in (tools.summary, tools.explain):
+        _json(answer(run.root.name))
+
+
+def see_nearer_answers(run: Run, _width: int = 100) -> None:
+    """What it is told of a place in a run."""
+    from inspector.agents.tools import Looking
+
+    tools = Looking(run.root.parent)
+    _json(tools.why_not_fused(run.root.name))
     code = next((graph.code() for graph in run.graphs), None)
-    for kernel in code.kernels[:2] if code is not None else ():
+    for kernel in code.kernels[:1] if code is not None else ():
         with suppress(InspectorError):
-            _json(tools.kernel(path, kernel.name))
+            _json(tools.kernel(run.root.name, kernel.name))
 
 
 COMMANDS = (
@@ -442,7 +449,7 @@ def run_command(path: Path, command: tuple[str, ...], other: Path, written: Path
 
 VIEWS: tuple[Callable[..., None], ...] = (
     see_summary, see_fusions, see_explain, see_trace, see_ir, see_plan, see_run_screen, see_graph_screen,
-    see_lower, see_diff, see_export, see_rows, see_check, see_answers,
+    see_lower, see_diff, see_export, see_rows, see_check, see_answers, see_nearer_answers,
 )  # fmt: skip
 OF_TWO = see_diff, see_export
 """Of the views, those that take another run as their third argument."""
