@@ -110,8 +110,8 @@ def ratio(value: float) -> str:
 
 
 def comparison(speedup: float, other: str = "") -> str:
-    """`1.40x faster` for 1.4, `1.25x slower than eager` for 0.8 and the other called eager; only `slower` for 0,
-    of a time too short for the clock."""
+    """`1.40x faster` for 1.4, `1.25x slower than eager` for 0.8 and the other called eager; for 0, of a
+    time too short for the clock, only `slower`."""
     if ratio(speedup) == "1.00x":
         return f"as fast as {other}" if other else "as fast"
     than = f" than {other}" if other else ""
