@@ -43,7 +43,7 @@ def cpp_statements(source: str) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     blocks: list[dict[str, str]] = [{}]
     for number, line in enumerate(source.split("\n"), 1):
-        if not (text := line.strip()):
+        if not line or not (text := line.strip()):
             continue
         if (made := _statement(number, text, blocks)) is not None:
             statements.append(made)

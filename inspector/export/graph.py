@@ -231,10 +231,7 @@ def _view(name: str, content: Content, selections: _Selections | None, tell: Tel
     data: Data = {"id": name, "name": TITLES[name], "title": clean(content.title), "start": content.start}
     if selections is not None:
         rows = range(min(content.count, _MOST_ROWS))
-        data["refs"] = [
-            *(selections.of(content.ref_at(row)) for row in rows),
-            *[-1] * (content.count - len(rows)),
-        ]
+        data["refs"] = [selections.of(content.ref_at(row)) for row in rows]
     if isinstance(content, Table):
         data |= _table(content, tell)
     elif isinstance(content, Document):
@@ -266,9 +263,8 @@ def _text(document: Document) -> Data:
 
 
 def _marks(document: Document) -> list[list[int]]:
-    """Of each line its coloured stretches: start, end and class of one after the other."""
-    # One empty list for all: they are replaced, and a text may have millions of lines.
-    marks: list[list[int]] = [[]] * len(document.lines)
+    """Of each of the first lines its coloured stretches: start, end and class of one after the other."""
+    marks: list[list[int]] = [[]] * min(len(document.lines), _MOST_ROWS)
     for region in document.regions:
         drawn = document.lines[region.first : min(region.last + 1, _MOST_ROWS)]
         lines = [line if len(line) <= _COLOURED else "" for line in drawn]
@@ -277,5 +273,7 @@ def _marks(document: Document) -> list[list[int]]:
             if row not in document.tones:
                 marks[row] = [part for start, end, role in own for part in (start, end, _CLASS[role])]
     for row, tones in document.tones.items():
+        if row >= len(marks):
+            continue
         marks[row] = [part for start, end, tone in tones for part in (start, end, _CLASS[tone])]
     return marks

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from inspector.analysis.lowering import LoweredKernel, Origin
 from inspector.model.links import Ref, Related
@@ -86,9 +87,15 @@ def origin_text(item: LoweredKernel, line: int) -> str:
     nodes = item.lines.at(line - span.first + 1)
     sources = {item.places[name]: None for name in sorted(nodes) if name in item.places}
     origin = Origin(line, nodes, tuple(sorted(sources, key=lambda place: (place.path, place.line))))
-    rows = item.kernel.source.split("\n")
+    rows = _rows(item.kernel.source)
     text = rows[line - span.first].strip() if 0 <= line - span.first < len(rows) else ""
     return " · ".join(filter(None, (place_text(origin), _names(nodes), f"output_code.py:{line}", text)))
+
+
+@lru_cache(1)
+def _rows(source: str) -> list[str]:
+    """Its lines; of one kernel many are asked for, one after the other."""
+    return source.split("\n")
 
 
 def _names(nodes: frozenset[str]) -> str:

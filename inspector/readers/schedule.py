@@ -65,6 +65,9 @@ _BODY_HEAD = re.compile(r"class (\w+):")
 _DEEPEST = 32
 """Groups within groups that are followed; torch nests two (foreach of fused nodes)."""
 
+_WRITTEN = re.compile(r"\S[^\n]*")
+"""From the first letter of a line to its end: damage may be millions of empty lines."""
+
 _CACHE = 1 << 13
 
 
@@ -242,7 +245,11 @@ class _Reader:
 
     def _damaged(self, text: str, line: int, message: str) -> None:
         """Reports the lines of `text`, which starts at `line`, as not understood."""
-        lines = [line + offset for offset, content in enumerate(text.split("\n")) if content.strip()]
+        lines, at = [], 0
+        for match in _WRITTEN.finditer(text):
+            line += text.count("\n", at, match.start())
+            at = match.start()
+            lines.append(line)
         if lines:
             self.unparsed.extend(lines)
             self.problems.append(Problem(self.path, lines[0], message))

@@ -186,7 +186,7 @@
           own.append(digits);
         } else own.classList.add("cells");
         const text = make("span", "text");
-        spans(text, view.lines[row], view.marks[row]);
+        spans(text, view.lines[row], view.marks[row] || []);
         own.append(text);
         if (view.notes[row]) own.append(make("span", "note", view.notes[row]));
       } else {
@@ -334,7 +334,7 @@
     const kept = chosen && chosen.pane.view.refs[chosen.row];
     arrange((place + PRESETS.length) % PRESETS.length);
     if (focus) at("tabs").children[preset].focus();
-    if (kept === null || kept < 0) return;
+    if (kept === null || !(kept >= 0)) return;
     for (const pane of panes) {
       const on = graph.selections[kept].rows[pane.view.id];
       if (on) return choose(pane, on[0]);
