@@ -29,7 +29,9 @@ _CPU_WIDTHS = {
     0: "scalar, one number at a time",
 }
 # .loc 1 40 34    //## File "kernel.py", line 40    inlined by k.cpp:31 (f)    /a/k.cpp:31    kernel():
-_PLACE_LINE = re.compile(r"\s*(?:\.loc\s|//## File |inlined by |/.*:(?:\d+|\?)(?: \(d.*\))?$|[\w.$]+\(\):$)")
+_PLACE_LINE = re.compile(
+    r"\s*(?:\.loc\s|//## File |inlined by |/.*:(?:\d+|\?)(?: \(d[^()]*\))?$|[\w.$]+\(\):$)"
+)
 #  loc(#loc12)      , !dbg !12      behind an instruction: what the columns at its side say
 _OWN_PLACE = re.compile(r" loc\(#?\w*\)$|, !dbg !\d+$")
 

@@ -47,7 +47,7 @@ _VIEW = re.compile(
 )
 
 # ``AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_item_int64(inputs[2], &arg2_1));``, ``int64_t s77 = arg2_1;``
-_NUMBER_INPUT = re.compile(r".*aoti_torch_item_\w+\(inputs\[\d+\], &(\w+)\)")
+_NUMBER_INPUT = re.compile(r".*aoti_torch_item_\w{1,40}\(inputs\[\d+\], &(\w+)\)")
 _SYMBOL = re.compile(r"int64_t ((?:s|u)\d+) = (\w+);$")
 
 # ``[[maybe_unused]] auto& l_weight = constants_->at(0);``

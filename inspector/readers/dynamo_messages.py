@@ -54,7 +54,9 @@ _FRAME = re.compile(
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: .*|$)", re.M)
 
 # Recompiling function forward in /home/user/train.py:6
-_RECOMPILING = re.compile(r"Recompiling function (?P<function>.*?) in (?P<path>.*):(?P<line>\d+)$", re.M)
+_RECOMPILING = re.compile(
+    r"Recompiling function (?=.*:\d+$)(?P<function>.*?) in (?P<path>.*):(?P<line>\d+)$", re.M
+)
 #     - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 16
 _GUARD_FAILURE = re.compile(r"^ {4}- (.*)$", re.M)
 # 0/0: L['n'] == 3      (with compiled autograd !0/0/0: ...)

@@ -29,7 +29,8 @@ _FUSED = re.compile(r"fusing (\S+) with (\S+)\Z")
 # can fuse (assumed): fusing OrderedSet(['buf2']) with OrderedSet(['buf3']) (benchmarking skipped)      (2.15)
 # can fuse (benchmark): fusing causes 1.038x speedup      (combo kernels, which torch does not name)
 _BENCHMARK = re.compile(
-    r"(can|cannot) fuse \((?:benchmark|assumed)\): fusing (?:(\S.*?) with (.*?)(?= cause | \(bench)|causes)"
+    r"(can|cannot) fuse \((?:benchmark|assumed)\): fusing "
+    r"(?:(\S(?:(?! with ).)*) with (.*?)(?= cause | \(bench)|causes)"
 )
 # OrderedSet(['buf2', 'buf3'])
 _QUOTED = re.compile(r"'([^']*)'")

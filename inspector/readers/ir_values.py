@@ -85,7 +85,7 @@ def parse_ranges(text: str) -> Ranges:
 @lru_cache(_CACHE)
 def parse_size_pair(text: str) -> tuple[Sizes, Sizes] | None:
     """``([128, 64], [])`` as (loop sizes, reduction sizes); None in any other form."""
-    match = _SIZE_PAIR.fullmatch(text)
+    match = _SIZE_PAIR.fullmatch(text) if len(text) <= _LONGEST_LAYOUT else None
     if match is None or len(split_commas(text[1:-1])) != 2:
         return None
     return parse_sizes(match[1][1:-1]), parse_sizes(match[2][1:-1])

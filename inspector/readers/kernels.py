@@ -57,10 +57,12 @@ _SIGNATURE_ENTRY = re.compile(r"(?:'(\w+)'|\b(\d+)): '([^']*)'")
 _MUTATED = re.compile(r"'mutated_arg_names': \[([^\[\]]{0,40000})\]")
 
 # ``extern "C"  void  kernel(const float* in_ptr0,``; CUTLASS: ``extern "C" {\nPT_EXPORT int cutlass_1a2b(``
-_C_DEFINITION = re.compile(r'extern "C"([^(;]{0,4000})\(([^)]{0,40000})\)')
+_C_DEFINITION = re.compile(
+    r'extern "C"((?:(?!extern "C")[^(;]){0,4000})\(((?:(?!extern "C")[^)]){0,40000})\)'
+)
 
 # ``kernel void generated_kernel(device float* out_ptr0, constant float* in_ptr0)`` (Metal)
-_METAL_DEFINITION = re.compile(r"kernel void (\w+)\(([^)]{0,40000})\)")
+_METAL_DEFINITION = re.compile(r"kernel void (\w+)\(((?:(?!kernel void )[^)]){0,40000})\)")
 
 # ``uint xindex [[thread_position_in_grid]]``: a Metal attribute, no part of the parameter.
 _METAL_ATTRIBUTE = re.compile(r"\[\[[^\[\]]*\]\]")
@@ -72,7 +74,7 @@ _HALIDE_INPUT = re.compile(r"ctype='([^']*)', name='([^']*)'([^)]*)")
 _TRITON_STORE = re.compile(r"\btl\.(?:store|atomic_\w+)\(\s*(\w+)")
 
 # ``    triton_red_fused_0,`` or ``    (1024, 512): triton_tem_fused_mm_1,``: a choice of a multi-kernel.
-_MULTI_KERNEL_CHOICE = re.compile(r"^[ \t]+(?:.*: )?([A-Za-z_]\w*),$", re.MULTILINE)
+_MULTI_KERNEL_CHOICE = re.compile(r"^[ \t]+(?![ \t])(?:.*: )?([A-Za-z_]\w*),$", re.MULTILINE)
 
 _MULTI_KERNELS = frozenset({"multi_kernel", "size_hint_multi_kernel"})
 _TEMPLATE_COMPILERS = frozenset({"cuda", "xpu", "rocm", "cutedsl", "nv_universal_gemm"})

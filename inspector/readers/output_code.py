@@ -35,7 +35,7 @@ _LANDMARK = re.compile(
 _FUNCTION_END = {0: re.compile(r"\n(?=[^ \n])"), 4: re.compile(r"\n(?= {0,4}[^ \n])")}
 
 # ``runner = Runner(partitions=[partition_0,partition_1,])``
-_RUNNER = re.compile(r"\nrunner = Runner\(partitions=\[([^\]]*)\]")
+_RUNNER = re.compile(r"\nrunner = Runner\(partitions=\[([^\]=]*)\]")
 
 # ``partition_3``
 _PARTITION_NAME = re.compile(r"partition_\d+$")

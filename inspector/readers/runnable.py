@@ -19,7 +19,7 @@ from inspector.model.runnable import RunnableScript
 _SYMBOL = re.compile(r"^(\w+) = (-?\d+)$", re.MULTILINE)
 
 # torch._inductor.config.triton.store_cubin = False
-_SETTING = re.compile(r"^(torch\.[\w.]*config\.[\w.]+) = (.*)$", re.MULTILINE)
+_SETTING = re.compile(r"^(?=torch\.[\w.]*config\.[\w.])(torch\.[\w.]+) = (.*)$", re.MULTILINE)
 
 # # GPU Hardware Info:
 # # NVIDIA H200 : 1

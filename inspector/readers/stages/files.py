@@ -50,7 +50,7 @@ _PARSERS = {
 }
 _FUNCTION = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)\)$', re.M)
 # 'device': DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, ...)
-_DEVICE = re.compile(r"DeviceProperties\(type='(\w+)'.*?\bcc='?(\w+)")
+_DEVICE = re.compile(r"DeviceProperties\(type='(\w+)'(?:(?!DeviceProperties\().)*?\bcc='?(\w+)")
 _HEAD = 4096
 _REGISTER = 4
 _ABOUT = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_cache_hash")

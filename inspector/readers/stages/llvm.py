@@ -13,7 +13,7 @@ from inspector.model.problem import Problem
 
 # !12 = distinct !DISubprogram(name: "f", file: !1, ...)
 _METADATA = re.compile(r"!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$")
-_DBG = re.compile(r", !dbg !(\d+)(?:, ![\w.]+ !\d+)*(?: ; .*)?$")
+_DBG = re.compile(r", !dbg !(\d+)(?:, !(?!dbg )[\w.]+ !\d+)*(?: ; .*)?$")
 # line: 40     scope: !4    filename: "a.py"
 _FIELD = re.compile(r'\b(\w+): ("(?:[^"\\]|\\.)*"|[^,]+)')
 _DEEPEST = 200

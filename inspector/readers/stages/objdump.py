@@ -17,7 +17,7 @@ _FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:$")
 # clang's wrapper around a parallel region's body, .omp_outlined._debug__: what is said to be inlined into it
 # was not by the kernel's source.
 _WRAPPER = re.compile(r"inlined by .+ \([\w.]*\.omp_outlined(?:\.\.?\d+|\.)?\)$")
-_INLINED = re.compile(r"inlined by (.+):(\d+|\?) \(.*\)$")
+_INLINED = re.compile(r"inlined by (?=.*\)$)(.+):(\d+|\?) \(.*\)$")
 # /cache/kernel.cpp:31 (discriminator 3)
 _PLACE = re.compile(r"(/.+):(\d+|\?)(?: \(discriminator \d+\))?$")
 #    b9:	mov    $0xf,%edx
