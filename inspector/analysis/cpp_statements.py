@@ -63,6 +63,8 @@ def _statement(number: int, text: str, blocks: list[dict[str, str]]) -> Statemen
     if (match := _STORED.match(text)) is not None:
         name = _known(match["name"], blocks)
         return Statement(number, number, (), (name,) if name else (), frozenset(), (), match["pointer"], True)
+    if not text.endswith(";"):
+        return None
     if (match := _ELEMENT.match(text)) is not None:
         names, kinds, constants = _expression(match["value"], blocks)
         return Statement(number, number, (), names, kinds, constants, match["pointer"], True)

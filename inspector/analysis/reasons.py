@@ -173,10 +173,18 @@ def _rule(
 
 
 _RULES = (
-    _rule(r"unfusable node: .* is a no-op", "extern_kernel", "one side computes nothing: no kernel to join"),
+    _rule(
+        r"unfusable node: (?:(?!unfusable node: ).)* is a no-op",
+        "extern_kernel",
+        "one side computes nothing: no kernel to join",
+    ),
     _rule(r"unfusable node: ", "extern_kernel"),
     _rule(r"pairs per buffer: ", "limit", "too many nodes use the buffer, and torch pairs only near ones"),
-    _rule(r" was fused with .* first\Z", "never_tried", "one of the two was taken by another partner first"),
+    _rule(
+        r" was fused with (?:(?! was fused with ).)* first\Z",
+        "never_tried",
+        "one of the two was taken by another partner first",
+    ),
     _rule(
         r"lower priority: ", "never_tried", "torch tried fusions of another kind first and did not come back"
     ),

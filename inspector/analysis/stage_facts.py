@@ -144,11 +144,13 @@ _PTX_ACCESS = re.compile(
     r"\s*(?:@!?%\w+\s+)?(ld|st)\.(?:\w+\.)*?(global|shared|local)((?:[.:]+\w+)*)\.(?:[a-z]+)(\d+)\s"
 )
 _VECTOR = re.compile(r"\.v(\d)")
+_LONGEST = 200
+"""Letters of a line among which its operator ends: modifiers without end take more than linear time."""
 
 
 def _ptx_accesses(stage: Stage) -> Iterator[Access]:
     for number, (line, place) in enumerate(zip(stage.lines, stage.places, strict=True), 1):
-        if place is None or (match := _PTX_ACCESS.match(line)) is None:
+        if place is None or (match := _PTX_ACCESS.match(line, 0, _LONGEST)) is None:
             continue
         lanes = _VECTOR.search(match[3])
         space: Space = match[2]  # type: ignore[assignment]

@@ -28,7 +28,7 @@ _ZERO: Values = (0,) * 32
 # 	@%p1 ld.global.v4.b32 { %r1, %r2 }, [ %rd1 + 0 ], %rd2;
 _LINE = re.compile(r"\s*(?:@(!?)(%\w+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)\s+(.*?);")
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
-_ADDRESS = re.compile(r"\[\s*([%\w.]+)\s*(?:\+\s*(-?\d+))?\s*\]")
+_ADDRESS = re.compile(r"\[\s*([%\w.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 _MATRIX = re.compile(r"(?:ld|st)matrix\..*\.x(\d)")
 _VECTOR = re.compile(r"\.v(\d)")
 _BITS = re.compile(r"\.[a-z]+(\d+)$")
@@ -81,7 +81,7 @@ def touched(stage: Stage) -> Iterator[Touched]:
     values: dict[str, Values | None] = {"global_smem": _ZERO, "%ctaid.x": _ZERO, "%tid.x": tuple(_LANES)}
     values |= dict.fromkeys(("%ctaid.y", "%ctaid.z", "%tid.y", "%tid.z"), _ZERO)
     for number, text in enumerate(stage.lines, 1):
-        match = _LINE.match(text)
+        match = _LINE.match(text) if ";" in text else None
         if match is None:
             continue
         negated, guard, opcode, rest = match.groups()

@@ -54,7 +54,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     ),
     (
         # in_ptr2[static_cast<int64_t>(256L*x1 + ((static_cast<int64_t>(255L + x2) % static_cast<...
-        re.compile(r"ptr\d+\[[^;]*\(\d+LL? \+ x\d+\) % static_cast"),
+        re.compile(r"ptr\d+\[(?:(?!ptr\d+\[)[^;])*\(\d+LL? \+ x\d+\) % static_cast"),
         "an index that wraps around, as by roll",
         "no layout of its input helps; explain --try auto tries other loops",
     ),
