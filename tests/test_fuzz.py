@@ -24,12 +24,14 @@ from monkey import Monkey
 from replays import replay_of, result_of
 
 from inspector import text
+from inspector.analysis.cpp_statements import cpp_statements
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.program_calls import _PARAMETER
+from inspector.analysis.reasons import classify
 from inspector.analysis.stage_facts import _CONVERT
 from inspector.explain import explain
 from inspector.explain.program import read_program
@@ -45,12 +47,14 @@ from inspector.pack.source import Source
 from inspector.present.documents import split_lines
 from inspector.present.drawing import _place
 from inspector.present.highlight import highlight
+from inspector.present.lower import is_place
 from inspector.present.replay import edit_text
 from inspector.readers.brackets import leaves
 from inspector.readers.caches import _mega_cache
+from inspector.readers.cpp_wrapper import _NUMBER_INPUT
 from inspector.readers.fx_graph import parse_fx_graph, parse_meta
 from inspector.readers.guards import parse_guards
-from inspector.readers.ir_values import parse_layout
+from inspector.readers.ir_values import parse_layout, parse_size_pair
 from inspector.readers.output_code import parse_output_code
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
@@ -396,16 +400,26 @@ def test_lines_in_which_nothing_begins_take_no_time() -> None:
 LONG: dict[str, tuple[str, str]] = {
     "inspector.analysis.diff.guards._FIELD": ("", "a0"),
     "inspector.analysis.load._FIGURE": ("", "0"),
+    "inspector.analysis.warp_addresses._ADDRESS": ("[ a", " "),
     "inspector.explain.block_words._TELLING": ("", "aF"),
     "inspector.explain.rules.recompiles._SIZE": ("", "0"),
     "inspector.readers.dynamo_messages._BREAK_FROM": ("Graph break: a", " "),
+    "inspector.readers.dynamo_messages._RECOMPILING": ("Recompiling function ", "a in a:0"),
+    "inspector.readers.fusion_log._BENCHMARK": ("can fuse (benchmark): fusing ", "aa with ag"),
     "inspector.readers.fx_graph._LOCATION": ("", "File: a:0 i"),
+    "inspector.readers.kernels._C_DEFINITION": ("", 'extern "C"a('),
+    "inspector.readers.kernels._METAL_DEFINITION": ("", "kernel void a("),
     "inspector.readers.kernels._MULTI_KERNEL_CHOICE": ("", "\n"),
     "inspector.readers.kernels._MUTATED": ("", "'mutated_arg_names': ["),
     "inspector.readers.kernels._SIGNATURE_ENTRY": ("", "0"),
+    "inspector.readers.output_code._RUNNER": ("", "\nrunner = Runner(partitions=[a"),
     "inspector.readers.ranks._INCIDENTAL": ("", "/a"),
+    "inspector.readers.runnable._SETTING": ("", "torch.aconfig.a"),
     "inspector.readers.stages.amdgcn._CHAIN": ("", "a"),
+    "inspector.readers.stages.files._DEVICE": ("", "DeviceProperties(type='a'"),
+    "inspector.readers.stages.llvm._DBG": ("", ", !dbg !0, !a !0"),
     "inspector.readers.stages.llvm._FIELD": ("", "a"),
+    "inspector.readers.stages.objdump._INLINED": ("inlined by ", "a:0 ("),
     "inspector.readers.stages.ptx._CHAIN": ("", "0"),
     "inspector.readers.torch_log._STAMP": ("", "[a0]: "),
 }
@@ -434,6 +448,10 @@ def test_what_takes_more_than_one_look_is_not_asked_of_long_texts() -> None:
     assert guard_text(flood) == flood
     assert parse_meta("a(aa[a][a]a:0,a" * 3_000 + "\n\0") is None
     assert parse_layout("a('a', torch.a, size=(a), stride=(a), of" * 3_000) is None
+    assert parse_size_pair("([a], [a]" * 20_000) is None and not is_place("/a:0 (da)y" * 20_000)
+    assert _NUMBER_INPUT.match("aoti_torch_item_" * 20_000) is None
+    assert classify("unfusable node: a is a n" * 20_000).category == "extern_kernel"
+    assert cpp_statements("a_ptr0[a] = a;" * 20_000 + "x") == ()
     guards = parse_guards("+- A: x  # y" + "  # :1 in" * 50_000 + "\n", 1)
     assert len(guards) == 1
     assert time.process_time() - started < 10
