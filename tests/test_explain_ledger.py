@@ -454,6 +454,19 @@ def test_nothing_is_bounded_by_what_nobody_measured(softmax: Case) -> None:
     assert "bounded by" in explain_case(timed(softmax, 3.0, 6.0, 2.95, 2.9)).verdict
 
 
+def test_no_advice_is_to_measure_what_was_measured_already(softmax: Case) -> None:
+    case = timed(softmax, 3.0, 3.6, 2.95, 2.9)
+
+    def advised(**changes: object) -> str:
+        times = replace(case.times, **{"outcome": "unknown", **changes})  # type: ignore[arg-type]
+        found = explain_case(replace(case, times=times)).findings
+        return next(finding.advice for finding in found if finding.rule == "nothing_found")
+
+    assert advised(again=0.9).startswith("measure it again, while nothing else runs")
+    assert advised().startswith("measure it again, with more calls")
+    assert advised(eager_ms=None).startswith("measure it: inspector capture --baseline")
+
+
 def test_a_few_microseconds_lost_are_the_hosts_whatever_the_split(softmax: Case) -> None:
     result = explain_case(timed(softmax, 0.065, 0.038, 0.063, 0.060))
     assert (result.findings[0].rule, result.findings[0].severity) == ("host_bound", "high")

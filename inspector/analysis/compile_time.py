@@ -74,6 +74,8 @@ _PARTS_BY_PATTERN: tuple[tuple[re.Pattern[str], Part], ...] = (
     (re.compile(r"TritonBundler\.|\w*remote\w*cache|CompiledArtifact\."), "cache"),
     (re.compile(r"CUDAGraph|cudagraph"), "cudagraphs"),
 )
+_LONGEST = 300
+"""Letters of a name that are looked at."""
 
 _PHASES = {
     "aot_trace_joint_graph": "joint",
@@ -93,7 +95,7 @@ def part_of(name: str, parent: Part = "other") -> Part:
     if known is not None:
         return known
     for pattern, part in _PARTS_BY_PATTERN:
-        if pattern.match(name):
+        if pattern.match(name, 0, _LONGEST):
             return part
     return parent
 

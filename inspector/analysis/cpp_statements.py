@@ -17,7 +17,7 @@ _STORED = re.compile(r"^(?P<name>tmp\w*)\.store\((?P<pointer>\w+_ptr\d+)")
 _ELEMENT = re.compile(r"^(?P<pointer>\w+_ptr\d+)\[.*?\] = (?P<value>.*);$")
 _POINTER = re.compile(r"\b(\w+_ptr\d+)\b")
 _NAME = re.compile(r"\btmp\w*\b")
-_CALL = re.compile(r"(?:\b|\.)(\w+)(?:<[\w:, <>]{0,1000}>)?\(")
+_CALL = re.compile(r"(?:\b|\.)(\w+)(?:<[\w:, <>]{0,200}>)?\(")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w.]*\()")
 _CAST = re.compile(
     r"(?:static_cast|at::vec::convert|c10::convert|at::vec::VectorizedN?)<[^()]*>|decltype\([^()]*\)"

@@ -20,7 +20,8 @@ _PARAMETER = re.compile(
 # add = x + y;  x = y = None
 _BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\s*[\w.\-(]")
 # rows[(slice(None, 48, None))] = clamp;  setitem = rows;  clamp = setitem = None
-_SETITEM = re.compile(r"^\w+\[.*\] = .*;  setitem\w* = ")
+_ITEM = re.compile(r"\w+\[")
+_SETITEM = re.compile(r";  setitem\w* = ")
 # neg = -x
 _UNARY = re.compile(r"=\s*(-|~)\s*\w")
 _SIGNS = {
@@ -118,7 +119,7 @@ def _function(node: FxNode) -> str:
         return operator(node.target)
     if node.target:
         return node.target.rpartition(".")[2]
-    if _SETITEM.search(node.text):
+    if _ITEM.match(node.text) and _SETITEM.search(node.text.partition("] = ")[2]):
         return "setitem"
     text = node.text.split('" ', 1)[-1]
     sign = _BINARY.search(text)

@@ -18,7 +18,7 @@ _QUOTED_IN = (
     # TRACE starts_line /home/user/m.py:7 in forward   (torch/_dynamo/symbolic_convert.py: log_starts_line)
     re.compile(r"starts_line [^\n]+\n(?:[^\n]*\] )?[ \t]*(\S.*)"),
     # ..., size=[8, 64])  # if x.sum() > 0: x = x * 2  # m.py:8 in forward   (torch/_dynamo/guards.py)
-    re.compile(r"  # (.+?)  # [^\n#]+?:\d+ in "),
+    re.compile(rf"  # (.{{1,{_LONGEST}}}?)  # [^\n#]+?:\d+ in "),
 )
 # {"line": 15, "name": "<module>", "filename": 1, "loc": "c(x)"}   (torch/_logging/structured.py)
 _FRAME = re.compile(r'"loc": ?"((?:[^"\\]|\\.)*)"')

@@ -36,7 +36,7 @@ _OUTLINE = re.compile(
     r"|(?P<operator>[┌│└╶])"
     r"|(?P<keyword>\bextern \S+|\btemplate\b)"
     r"|(?P<name>\breduction\b)"
-    r"|(?P<shape>\w+ \[[^\]]*\])"
+    r"|(?P<shape>\b\w+ \[[^\[\]]*\])"
 )
 # Pygments has no lexer for these two.
 # %tmp0_2 = tt.load %tmp0_1, %xmask : tensor<512x!tt.ptr<f32>, #blocked>

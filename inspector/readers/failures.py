@@ -36,6 +36,8 @@ _NO_ADVICE = (
 _ALLOW_BREAKS = "Consider using fullgraph=False"
 _ANNOUNCES = ("Encountered graph break", "Failed to handle graph break", "Graph Break Reason", "Skip calling")
 _LONGEST = 240
+_MOST_SAID = 10_000
+"""Letters of a message among which an inner error is looked for."""
 
 
 def program_failure(run: Run) -> Failure | None:
@@ -75,7 +77,7 @@ def parse_torchs(reason: str, location: SourceLocation | None, raised: bool = Tr
     that was not raised to the program, no hint to allow what the program allows already."""
     said, _, trace = reason.partition("from user code:")
     frames = parse_frames(trace)
-    inner = _INNER.search(said)
+    inner = _INNER.search(said, 0, _MOST_SAID)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     while len(lines) > 1 and lines[0].startswith(_ANNOUNCES):
         lines.pop(0)

@@ -20,10 +20,11 @@ from .trace import Occurrence
 _NODE = re.compile(r"(?:\| )*\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
 # # return func(x)  # nn/modules/linear.py:134 in forward (HINT: type dict)      (2.4: without code)
 _PLACE = re.compile(
-    r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
+    r"(?<!\s)\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
 )
+_LINE = re.compile(r":\d+ in ")
 # not math.isnan(L['k'])  # implicit guard for float input due to NaN specialization in the framework
-_REMARK = re.compile(r"\s{2,}# ((?:(?!\s# ).)+[^'\"])\Z")
+_REMARK = re.compile(r"(?<!\s)\s{2,}# ((?:(?!\s# ).)+[^'\"])\Z")
 _LONGEST_REMARK = 4_000
 """Letters at a guard's end among which its remark is looked for: in longer ones that takes quadratic time."""
 _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
@@ -44,9 +45,10 @@ def parse_guards(text: str, line: int) -> tuple[Guard, ...]:
 
 def _guard(kind: str, line: int, rows: list[str]) -> Guard:
     text = "\n".join(rows).rstrip()
-    match = _PLACE.search(text, max(0, len(text) - _LONGEST_REMARK)) if "# " in text else None
+    start = max(0, len(text) - _LONGEST_REMARK)
+    match = _PLACE.search(text, start) if "# " in text and _LINE.search(text, start) else None
     if match is None:
-        remark = _REMARK.search(text, max(0, len(text) - _LONGEST_REMARK))
+        remark = _REMARK.search(text, start)
         end = remark.start() if remark else len(text)
         return Guard(kind, text[:end], None, line, remark[1] if remark else "")
     place = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)

@@ -112,7 +112,7 @@ def _kernel(
     whole = waited or sum(stalls.values())
     return NcuKernel(
         # kernel(float*, int): the function's own name
-        re.sub(r"\(.*\)$", "", name),
+        name.partition("(")[0] if name.endswith(")") else name,
         grid,
         duration * _MS[unit] if duration is not None and unit in _MS else None,
         int(registers) if registers is not None else None,

@@ -55,10 +55,7 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
     if not case.kernels_measured or case.times.compiled_ms is None:
         return f"{NOTHING}; what bounds it was not measured"
     if case.times.outcome == "unknown":
-        few = case.times.eager_ms is not None
-        return (
-            f"{NOTHING}; {'too few calls tell how it compares' if few else 'it was not compared'} with eager"
-        )
+        return f"{NOTHING}; {_uncompared(case)}"
     left = ledger.unexplained_ms or 0.0
     if left > MOST_UNEXPLAINED * case.wall_ms:
         said = f"{duration(left)} of {duration(case.wall_ms)}"
@@ -70,6 +67,15 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
         return f"{NOTHING}, but its kernels take {more} a call more than they need"
     far = _far_from_memory(case)
     return f"{NOTHING}; its generated code {far}, and what else bounds it was not measured" if far else ""
+
+
+def _uncompared(case: Case) -> str:
+    """Why it is not known how it compares with eager."""
+    if case.times.eager_ms is None:
+        return "it was not compared with eager"
+    if case.times.again is not None:
+        return "two runs say the opposite of how it compares with eager"
+    return "too few calls tell how it compares with eager"
 
 
 def _far_from_memory(case: Case) -> str:
@@ -97,8 +103,11 @@ def _near(machine: Machine, moved: int, ms: float) -> bool:
 def _advice(case: Case) -> str:
     if case.uncalled:
         return "time it in the program: no run called what torch.compile made, so that no call was timed"
-    if case.times.compiled_ms is None or case.times.outcome == "unknown":
+    if case.times.compiled_ms is None or case.times.eager_ms is None:
         return "measure it: inspector capture --baseline -- COMMAND"
+    if case.times.outcome == "unknown":
+        more = "while nothing else runs" if case.times.again is not None else "with more calls"
+        return f"measure it again, {more}: inspector capture --baseline -- COMMAND"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 
 

@@ -30,7 +30,7 @@ _SIZE = re.compile(
     r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\b\d+ <= .{1,1000}\.size"
 )
 _FLAG = re.compile(r"(?:==|!=|\bis) (?:True|False|None|'[^']*')$|^not |^(?:\w+\()?L\['\w+'\](?:\.\w+)*$")
-_ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']+ == -?[\d.]+")
+_ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']{1,400} == -?[\d.]+")
 _NUMBER = re.compile(r"== -?[\d.]+$")
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("train", re.compile(r"\.training\b")),
