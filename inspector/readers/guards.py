@@ -20,7 +20,8 @@ from .trace import Occurrence
 _NODE = re.compile(r"(?:\| )*\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
 # # return func(x)  # nn/modules/linear.py:134 in forward (HINT: type dict)      (2.4: without code)
 _PLACE = re.compile(
-    r"(?<!\s)\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
+    r"(?<!\s)\s+# (?:(?P<code>.*?)\s+# )?"
+    r"(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
 )
 _LINE = re.compile(r":\d+ in ")
 # not math.isnan(L['k'])  # implicit guard for float input due to NaN specialization in the framework

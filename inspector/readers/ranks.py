@@ -24,7 +24,9 @@ from .run import Run
 # The number of a device or stream, in annotations, arguments and kernels' metadata.
 _DEVICE = re.compile(r"(?<=cuda:)\d+|(?<=xpu:)\d+|(?<=index=)\d+|(?<=stream)\d+|(?<=device=)\d+")
 # Python comments, folders of the capturing machine (2.4 and 2.6 include headers by path), addresses.
-_INCIDENTAL = re.compile(r"^[^\S\n]*# .*$|(?<![\w./-])/[^\s"'#]{0,1000}/(?=\w+\.(?:py|h)\b)|0x[0-9a-f]{6,}", re.M)
+_INCIDENTAL = re.compile(
+    r"^[^\S\n]*# .*$|(?<![\w./-])/[^\s\"'#]{0,1000}/(?=\w+\.(?:py|h)\b)|0x[0-9a-f]{6,}", re.M
+)
 # run_2026_11_21_05_02_24_145134-pid_12661
 _PROCESS = re.compile(r"pid_(\d+)$")
 
