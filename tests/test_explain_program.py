@@ -54,6 +54,21 @@ def test_data_made_inside_the_clock_is_named_by_line() -> None:
     assert region.data_lines == (8,)
 
 
+@pytest.mark.parametrize(
+    ("inside", "lines"),
+    [
+        ("    fast(x)\n    seen += torch.ones(8)", ()),
+        ("    fast(torch.rand(8))", (8,)),
+        ("    x.copy_(torch.rand(8))\n    fast(x)", (8,)),
+        ("    y = torch.rand(8)\n    z = y * 2\n    fast(z)", (8,)),
+        ("    out = fast(x)\n    hits.scatter_add_(0, out, torch.ones(8))", ()),
+    ],
+)
+def test_only_what_reaches_the_compiled_call_is_its_data(inside: str, lines: tuple[int, ...]) -> None:
+    (region,) = program(WARM.replace("    fast(x)", inside)).regions
+    assert region.data_lines == lines
+
+
 def test_moving_data_inside_the_clock() -> None:
     (region,) = program(WARM.replace("    fast(x)", '    fast(x.to("cuda"))')).regions
     assert region.transfer_lines == (8,)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from build import call
+from build import artifacts, call, code, fx_graph, fx_node
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
-from inspector.analysis.call_nodes import CallNodes, part_of_program, split_program
+from inspector.analysis.call_nodes import CallNodes, nodes_of_calls, part_of_program, split_program
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled, waiting_operators
 from inspector.analysis.eager_side import Place, place_eager, places_of
 from inspector.analysis.profile_work import length_ms, shared_ms, work_of
@@ -16,6 +16,7 @@ from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
 from inspector.explain.block_words import SAME_KERNEL, change
+from inspector.model.links import CallLink, Linkage
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
@@ -501,3 +502,43 @@ def test_operators_that_wait_in_a_graph_are_named(place: str) -> None:
     )
     waiting = ("_linalg_eigh", "cholesky_solve") if place == "in a graph" else ()
     assert waiting_operators(Profile("", host, device)) == waiting
+
+
+RESIDUAL = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 8]", L_w_: "f32[8, 8]"):
+        l_x_ = L_x_
+        l_w_ = L_w_
+
+        # File: model.py:7 in forward, code: x = x + F.linear(x, w)
+        linear: "f32[4, 8]" = torch._C._nn.linear(l_x_, l_w_);  l_w_ = None
+        x: "f32[4, 8]" = l_x_ + linear;  l_x_ = linear = None
+
+        # File: model.py:8 in forward, code: return x.relu()
+        relu: "f32[4, 8]" = x.relu();  x = None
+        return (relu,)
+"""
+
+
+def test_a_product_in_its_sum_belongs_to_the_one_call_of_both() -> None:
+    """torch names the sum alone for the ``addmm`` that it makes of both."""
+    program = program_graph("0/0", program_of(RESIDUAL, "g"))
+    assert [item.operator for item in program.calls] == ["linear", "add", "relu"]
+    launches = (call(0, "extern_kernels.addmm", "extern"), call(1, "cpp_fused_relu_0", "cpp"))
+    product = fx_node("addmm_default", "torch.ops.aten.addmm.default")
+    made = artifacts(output=code(*launches), fx=fx_graph(product))
+    links = [CallLink(0, (), (), ("addmm_default",), ()), CallLink(1, (), (), ("relu",), ())]
+    linked = Linkage(tuple(links), (("addmm_default", ("x",)), ("relu", ("relu",))))
+    nodes = nodes_of_calls(made, linked, program)
+    assert nodes == {0: CallNodes((0, 1), True), 1: CallNodes((2,), False)}
+    # A part of a frame has names that count from its own beginning, of inputs too.
+    first, second, last = program.calls
+    frame = (replace(first, name="linear_3"), replace(second, inputs=("l_x_", "linear_3")), last)
+    assert nodes_of_calls(made, linked, part_of_program(ProgramGraph("0/0", frame), range(3))) == nodes
+    # A product that a launch of its own does is that launch's.
+    alone = (call(0, "extern_kernels.mm", "extern"), call(1, "extern_kernels.addmm", "extern"))
+    products = fx_graph(fx_node("mm", "torch.ops.aten.mm.default"), product)
+    links = [CallLink(0, (), (), ("mm",), ()), CallLink(1, (), (), ("addmm_default",), ())]
+    linked = Linkage(tuple(links), (("mm", ("linear",)), ("addmm_default", ("x",))))
+    owning = nodes_of_calls(artifacts(output=code(*alone), fx=products), linked, program)
+    assert owning == {0: CallNodes((0,), True), 1: CallNodes((1,), True)}

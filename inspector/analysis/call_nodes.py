@@ -89,7 +89,7 @@ def nodes_of_calls(
         if library:
             calls = _of_kind(call, calls, program.calls) if by_line or len(calls) > 1 else calls
         touched[call.index] = CallNodes(tuple(dict.fromkeys(calls)), library and bool(calls))
-    return _separated(touched)
+    return _separated(_with_fed(touched, artifacts.code.calls, program.calls, numbers))
 
 
 def split_program(program: ProgramGraph, needed: Sequence[Iterable[str]]) -> list[range] | None:
@@ -115,10 +115,13 @@ def split_program(program: ProgramGraph, needed: Sequence[Iterable[str]]) -> lis
 def part_of_program(program: ProgramGraph, part: range) -> ProgramGraph:
     """Those calls under the names that they have in a graph of their own, which count from the beginning."""
     seen: Counter[str] = Counter()
+    named: dict[str, str] = {}
     calls = []
     for call in program.calls[part.start : part.stop]:
         base = _base(call.name)
-        calls.append(replace(call, name=f"{base}_{seen[base]}" if seen[base] else base))
+        named[call.name] = f"{base}_{seen[base]}" if seen[base] else base
+        inputs = tuple(named[name] for name in call.inputs if name in named)
+        calls.append(replace(call, name=named[call.name], inputs=inputs))
         seen[base] += 1
     return replace(program, calls=tuple(calls))
 
@@ -158,6 +161,29 @@ def _of_kind(call: KernelCall, calls: Sequence[int], program: Sequence[ProgramCa
     kinds = calls_of_library(operator(call.kernel))
     same = [number for number in calls if kinds is not None and token(program[number].operator) in kinds]
     return same or list(calls)
+
+
+def _with_fed(
+    touched: dict[int, CallNodes],
+    launches: Iterable[KernelCall],
+    program: Sequence[ProgramCall],
+    numbers: Mapping[str, int],
+) -> dict[int, CallNodes]:
+    """Library calls of a kind that none of their calls is, with those of that kind that feed them: of a
+    product and a sum made one ``addmm`` torch names the sum alone (_inductor/fx_passes/post_grad.py)."""
+    owned = {number for nodes in touched.values() if nodes.owns for number in nodes.calls}
+    result = dict(touched)
+    for launch in launches:
+        nodes = touched[launch.index]
+        kinds = calls_of_library(operator(launch.kernel)) if nodes.owns else None
+        if kinds is None or any(token(program[number].operator) in kinds for number in nodes.calls):
+            continue
+        feeding = [numbers[name] for own in nodes.calls for name in program[own].inputs if name in numbers]
+        fed = [
+            number for number in feeding if number not in owned and token(program[number].operator) in kinds
+        ]
+        result[launch.index] = CallNodes(tuple(dict.fromkeys((*fed, *nodes.calls))), True)
+    return result
 
 
 def _separated(touched: dict[int, CallNodes]) -> dict[int, CallNodes]:

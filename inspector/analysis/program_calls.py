@@ -65,7 +65,8 @@ def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
         modules = dict.fromkeys(
             path for name in _names(node) if (path := parameters.get(name) or _module(name))
         )
-        calls.append(ProgramCall(node.name, _function(node), node.source, tuple(modules)))
+        function = _function(node)
+        calls.append(ProgramCall(node.name, function, node.source, tuple(modules), inputs=node.inputs))
     calls = [replace(call, unpacked=tuple(unpacked.get(call.name, ()))) for call in calls]
     return ProgramGraph(compile_id, tuple(calls))
 

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from inspector.frozen import dataclass
 
+from .feeding import feeding
+
 CLOCKS = frozenset(
     {
         "perf_counter",
@@ -339,7 +341,7 @@ def _region(
     warm = _called_before(tree, function, first, callees, reaching)
     data = [
         call.lineno
-        for call in calls
+        for call in feeding(inside, direct)
         if _tail(call) in DATA_MAKERS and dotted(call.func).split(".")[0] not in callees
     ]
     moves = [call.lineno for call in calls if _is_transfer(call)]

@@ -16,13 +16,14 @@ Phase = Literal["forward", "backward"]
 class ProgramCall:
     """One call in a frame as Dynamo traced it: `operator` is the function's own name (``conv2d``, ``add``),
     `modules` the paths of modules whose parameters or buffers it reads. `unpacked` are names of values taken
-    out of the tuple that it returned, which runs no operator."""
+    out of the tuple that it returned, which runs no operator; `inputs` of what it takes."""
 
     name: str
     operator: str
     source: SourceLocation | None
     modules: tuple[str, ...] = ()
     unpacked: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

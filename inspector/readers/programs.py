@@ -20,11 +20,12 @@ _LARGEST_SOURCE = 1 << 20
 
 def program_sources(run: Run) -> Iterator[tuple[str, str]]:
     """(path as the run names it, text): the script of the command first, then files that graphs name."""
-    seen: set[str] = set()
+    files: dict[Path, str] = {}
     for shown, path in _source_paths(run):
-        if shown in seen or len(seen) >= _MOST_SOURCES:
-            continue
-        seen.add(shown)
+        if path in files or len(files) < _MOST_SOURCES:
+            # The command's script too is known by the name that the graphs have for it.
+            files[path] = shown
+    for path, shown in files.items():
         try:
             if path.stat().st_size > _LARGEST_SOURCE:
                 continue

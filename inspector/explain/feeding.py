@@ -1,0 +1,42 @@
+"""Which calls of a piece of source make what others take: by names, as far as one piece shows it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+
+def feeding(inside: Sequence[ast.stmt], direct: Sequence[ast.Call]) -> list[ast.Call]:
+    """The calls whose results reach one of the `direct` ones: in its arguments, or by way of names."""
+    wanted: list[ast.expr] = [
+        part for call in direct for part in (*call.args, *(k.value for k in call.keywords))
+    ]
+    values: dict[str, list[ast.expr]] = {}
+    for statement in (node for each in inside for node in ast.walk(each)):
+        for targets, value in _given(statement):
+            for name in (
+                node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+            ):
+                values.setdefault(name, []).append(value)
+    reached: list[ast.Call] = []
+    while wanted:
+        for node in ast.walk(wanted.pop()):
+            if isinstance(node, ast.Call):
+                reached.append(node)
+            elif isinstance(node, ast.Name):
+                wanted += values.pop(node.id, ())
+    return reached
+
+
+def _given(statement: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    """What a statement gives to which names: ``x = f()``, ``for x in f()``, ``x.copy_(f())``."""
+    if isinstance(statement, ast.Assign):
+        yield statement.targets, statement.value
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and statement.value is not None:
+        yield [statement.target], statement.value
+    elif isinstance(statement, ast.For | ast.AsyncFor | ast.comprehension):
+        yield [statement.target], statement.iter
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        func = statement.value.func
+        if isinstance(func, ast.Attribute) and func.attr.endswith("_"):
+            yield from (([func.value], argument) for argument in statement.value.args)
