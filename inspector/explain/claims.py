@@ -16,7 +16,7 @@ from inspector.model.explain import Finding, FindingHow
 
 from .case import GraphCase, Launch
 from .estimate import FACTOR
-from .rule import Rule
+from .rule import Rule, Stage
 
 _BEST_FIRST: tuple[ClaimHow, ...] = (
     "tried", "measured", "profiled", "replayed", "counted", "bounded", "estimated",
@@ -82,7 +82,8 @@ def settle(
     wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
     got: dict[int, tuple[Rule, Finding, Finding]] = {}
     said: set[str] = set()
-    for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2])):
+    losing = (account.over_eager_ms or 0.0) > account.noise_ms
+    for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2], losing)):
         most = sum(claim.ms[1] for claim in finding.claims)
         # What no two runs could show is said once, where its rule means it whatever it costs.
         quiet = rule.name in said or finding.severity == "low"
@@ -104,13 +105,15 @@ def _with_claims(finding: Finding) -> Finding:
     return replace(finding, claims=(on_whole(finding.cost_ms, _OF_FINDING[finding.how]),))
 
 
-def _turn(rule: Rule, finding: Finding) -> tuple[bool, int, bool, bool, float]:
-    """The sort key: who may claim first. Of mere places that in which eager was seen to take less goes before
-    one that is far from a bound."""
+def _turn(rule: Rule, finding: Finding, losing: bool) -> tuple[bool, int, bool, bool, bool, float]:
+    """The sort key: who may claim first. Of a call that is slower than in eager what eager does better goes
+    before what is as slow there; of mere places that in which eager was seen to take less goes before one
+    that is far from a bound."""
     worst = max((_BEST_FIRST.index(claim.how) for claim in finding.claims), default=0)
     bound = rule.place_only and any(claim.over == "least" for claim in finding.claims)
     wide = any(_is_whole(claim) for claim in finding.claims)
-    return rule.place_only, worst, bound, wide, -sum(claim.ms[0] for claim in finding.claims)
+    elsewhere = losing and not rule.place_only and rule.stage is not Stage.LOST
+    return rule.place_only, worst, elsewhere, bound, wide, -sum(claim.ms[0] for claim in finding.claims)
 
 
 def _place(claim: Claim) -> object:

@@ -23,6 +23,7 @@ from inspector.units import duration
 from .block_words import kernel_text
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
+from .doubts import profile_fits
 from .estimate import FACTOR, FAR_OFF, memory_ms, peak, wrapper_ms
 from .launches import shares_of
 from .rule import about, how_timed, severity_of, source_evidence, timed
@@ -113,7 +114,9 @@ def slower_operators(case: Case) -> Iterable[Slower]:
         rest = min(_rest_ms(case, graph, operators, launches), eager_rest)
         least, most = (own_ms - aten_ms[1] - rest * times for times in reversed(_REST))
         if least > 0 and own_ms >= LEAST_TIMES * (aten_ms[1] + rest):
-            yield Slower(graph, operators, launches, compiled_ms, words, how, (least, most))
+            # What eager took for the rest is the most that it can take: only what is left then is sure.
+            sure = least if math.isinf(eager_rest) else max(own_ms - aten_ms[1] - eager_rest, 0.0)
+            yield Slower(graph, operators, launches, compiled_ms, words, how, (min(sure, most), most))
 
 
 def no_slower_than_aten(case: Case) -> frozenset[tuple[str, int]]:
@@ -138,12 +141,13 @@ def _compared(
             alone = _replayed(graph, operators)
             if alone is None or not all(launch.measured for launch in launches):
                 # Two profiles of slower calls say together what one of them does not.
+                pace = _pace(case)
                 launches = tuple(
-                    replace(launch, ms=launch.profiled_ms, measured=True)
+                    replace(launch, ms=launch.profiled_ms * pace, measured=pace == 1.0)
                     for launch in launches
                     if launch.profiled_ms is not None
                 )
-                alone = _profiled(case, graph, operators, calls)
+                alone = _profiled(case, graph, operators, calls, "profiled" if pace == 1.0 else "estimated")
             if alone is None and (sure := _sure(case, graph, calls)):
                 launches, alone = sure, _within_eager(case)
             if launches and alone is not None:
@@ -203,8 +207,17 @@ def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> _Alone | 
     return (ms, ms), words, "replayed", math.inf
 
 
+def _pace(case: Case) -> float:
+    """The part of its profiled time that a launch takes in a call without a profiler: of all alike, where
+    profiled calls were slower."""
+    wall = case.times.compiled_ms
+    if wall is None or case.sides is None or case.sides.joined.compiled is None or profile_fits(case):
+        return 1.0
+    return min(wall / case.sides.joined.compiled.wall_ms, 1.0)
+
+
 def _profiled(
-    case: Case, graph: GraphCase, operators: Sequence[WholeOperator], calls: set[int]
+    case: Case, graph: GraphCase, operators: Sequence[WholeOperator], calls: set[int], how: ClaimHow
 ) -> _Alone | None:
     """What eager's kernels for the operators take in the blocks of these launches."""
     known = [kernels_of(item.operator) for item in operators]
@@ -225,7 +238,7 @@ def _profiled(
         return None
     ms = sum(kernel.ms for kernel in kernels)
     words = f"{duration(ms)}, in eager ({kernel_text(kernels[0])})"
-    return (ms, ms), words, "profiled", max(whole - ms, 0.0)
+    return (ms, ms), words, how, max(whole - ms, 0.0)
 
 
 def _within_eager(case: Case) -> _Alone | None:
