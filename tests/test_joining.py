@@ -19,7 +19,7 @@ from inspector.explain.block_words import SAME_KERNEL, change
 from inspector.model.links import CallLink, Linkage
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
-from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
+from inspector.model.two_sides import Joined, Phase, ProgramCall, ProgramGraph, SideTotals
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.program_graphs import program_of
 
@@ -368,6 +368,25 @@ def test_launches_that_lead_to_no_call_are_together_what_eager_does(known: bool)
     # Eager's gelu may be what the launch does of which nothing is known.
     told = {change(block) for block in blocks}
     assert told == ({"found only in eager", "found only compiled", SAME_KERNEL} if known else {SAME_KERNEL})
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_gradient_inside_of_a_frame_is_what_eager_does_in_a_backward_pass(trains: bool) -> None:
+    """As of ``torch.func.grad``; where the frame has a backward graph, too, it may be that."""
+    names = ("linear", "_autograd_grad")
+    programs = {"0/0": ProgramGraph("0/0", tuple(ProgramCall(name, name, None) for name in names))}
+    nodes = {0: CallNodes((0,), True), 1: CallNodes((1,), True)}
+    graphs = [GraphOfBlocks("g", "0/0", "forward", nodes)]
+    graphs += [GraphOfBlocks("b", "0/0", "backward", {})] if trains else []
+
+    def side(graph: str, phase: Phase) -> Attributed:
+        work, _ = work_of(Profile("", (_operator("aten::linear", 0), _operator("aten::mm", 20)), ()))
+        parts = [Place(graph, (0,), "forward", "linear"), Place(graph, (int(graph == "g"),), phase, "mm")]
+        return Attributed(work, tuple(replace(place, compile_id="0/0") for place in parts), 1)
+
+    blocks = join(side("0/0", "backward"), side("g", "forward"), programs, graphs)
+    both = [(bool(block.eager_ms), bool(block.compiled_ms), block.sure) for block in blocks]
+    assert len(both) == 2 + trains and both.count((True, True, False)) == (not trains)
 
 
 def test_the_programs_thread_is_the_one_with_its_calls() -> None:

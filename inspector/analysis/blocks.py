@@ -7,7 +7,7 @@ Blocks that are the same but for where they stand, as a line that ran four times
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from inspector.frozen import dataclass
@@ -21,6 +21,10 @@ from .profile_work import Work
 Key = tuple[str, str, str, Phase, int]
 """("call", "", compile id, phase, number of the program's call) or ("launch", graph's ident, compile id
 of the region in which it ran, phase, number)."""
+
+
+_GRADIENT = "_autograd_grad"
+"""What torch.func's transforms call in a traced frame (torch/_functorch/eager_transforms.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,9 @@ def join(
         if eager is not None and (whole := _whole(graph, eager)):
             groups.join(whole)
             unsure.update(whole)
+    for inner in _inner_gradients(programs, graphs, eager):
+        groups.join(inner)
+        unsure.update(inner)
     sides: tuple[tuple[Side, Attributed | None], ...] = (("eager", eager), ("compiled", compiled))
     for name, side in sides:
         for place in side.places if side is not None else ():
@@ -94,6 +101,22 @@ def _whole(graph: GraphOfBlocks, eager: Attributed) -> list[Key]:
     calls = {key for place in eager.places for key in _keys("eager", place) if (key[2], key[3]) == region}
     launches: list[Key] = [("launch", graph.ident, *region, launch) for launch in graph.nodes]
     return [*launches, *sorted(calls)] if launches and calls else []
+
+
+def _inner_gradients(
+    programs: Mapping[str, ProgramGraph], graphs: Sequence[GraphOfBlocks], eager: Attributed | None
+) -> Iterator[list[Key]]:
+    """Of each frame that takes gradients inside of itself these calls, with what eager does in a backward
+    pass, of which such a frame has no graph."""
+    behind = {(graph.compile_id, graph.phase) for graph in graphs}
+    for ident, program in programs.items():
+        taken = [number for number, call in enumerate(program.calls) if call.operator == _GRADIENT]
+        if eager is None or not taken or (ident, "backward") in behind:
+            continue
+        keys = {key for place in eager.places for key in _keys("eager", place)}
+        backward = sorted(key for key in keys if key[2:4] == (ident, "backward"))
+        if backward:
+            yield [*(("call", "", ident, "forward", number) for number in taken), *backward]
 
 
 def _keys(side: Side, place: Place) -> list[Key]:
