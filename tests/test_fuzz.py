@@ -406,7 +406,6 @@ LONG: dict[str, tuple[str, str]] = {
     "inspector.readers.dynamo_messages._BREAK_FROM": ("Graph break: a", " "),
     "inspector.readers.dynamo_messages._RECOMPILING": ("Recompiling function ", "a in a:0"),
     "inspector.readers.fusion_log._BENCHMARK": ("can fuse (benchmark): fusing ", "aa with ag"),
-    "inspector.readers.fx_graph._LOCATION": ("", "File: a:0 i"),
     "inspector.readers.kernels._C_DEFINITION": ("", 'extern "C"a('),
     "inspector.readers.kernels._METAL_DEFINITION": ("", "kernel void a("),
     "inspector.readers.kernels._MULTI_KERNEL_CHOICE": ("", "\n"),
@@ -449,6 +448,8 @@ def test_what_takes_more_than_one_look_is_not_asked_of_long_texts() -> None:
     assert parse_meta("a(aa[a][a]a:0,a" * 3_000 + "\n\0") is None
     assert parse_layout("a('a', torch.a, size=(a), stride=(a), of" * 3_000) is None
     assert parse_size_pair("([a], [a]" * 20_000) is None and not is_place("/a:0 (da)y" * 20_000)
+    for flood in ("a:0 in ", "File: a:0 in ", "File: a:0 i", "File: "):
+        assert parse_location("File: " + flood * 50_000) is None
     assert _NUMBER_INPUT.match("aoti_torch_item_" * 20_000) is None
     assert classify("unfusable node: a is a n" * 20_000).category == "extern_kernel"
     assert cpp_statements("a_ptr0[a] = a;" * 20_000 + "x") == ()

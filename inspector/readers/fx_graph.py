@@ -60,7 +60,9 @@ _ATTRIBUTE = re.compile(r"(?:getattr\(.*, \"[^\"]*\"\)|[A-Za-z_]\w*)(?:\.\w+)+")
 _NAME = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.])([A-Za-z_]\w*)(?![\w(]|\s*=[^=])""")
 
 # File: /home/user/m.py:7 in forward, code: x = x.relu()
-_LOCATION = re.compile(r"File: ((?:(?!File: ).)+?):(\d+) in ((?:(?!File: ).)+?), code: (.*)")
+_FILE = "File: "
+_LINE = re.compile(r":(\d+) in ")
+_CODE = ", code: "
 
 _LONGEST_META = 1_000
 """Letters of an annotation that is read: brackets behind brackets take more than quadratic time."""
@@ -344,10 +346,19 @@ def _names(text: str) -> tuple[str, ...]:
 @lru_cache(_CACHE)
 def parse_location(comment: str) -> SourceLocation | None:
     """The place that a comment above nodes tells; None for torch's `No stacktrace found` and others."""
-    match = _LOCATION.search(comment)
-    if match is None or is_ours(match[1]):
-        return None
-    return SourceLocation(match[1], int(match[2]), match[3], match[4])
+    start = comment.find(_FILE)
+    while start >= 0:
+        start += len(_FILE)
+        following = comment.find(_FILE, start)
+        end = following if following >= 0 else len(comment)
+        line = _LINE.search(comment, start + 1, end)
+        code = comment.find(_CODE, line.end() + 1, end) if line is not None else -1
+        if line is not None and code >= 0:
+            path, function = comment[start : line.start()], comment[line.end() : code]
+            place = SourceLocation(path, int(line[1]), function, comment[code + len(_CODE) :])
+            return None if is_ours(path) else place
+        start = following
+    return None
 
 
 @lru_cache(_CACHE)
