@@ -52,7 +52,7 @@ from inspector.present.replay import edit_text
 from inspector.readers.brackets import leaves
 from inspector.readers.caches import _mega_cache
 from inspector.readers.cpp_wrapper import _NUMBER_INPUT
-from inspector.readers.fx_graph import parse_fx_graph, parse_meta
+from inspector.readers.fx_graph import parse_fx_graph, parse_location, parse_meta
 from inspector.readers.guards import parse_guards
 from inspector.readers.ir_values import parse_layout, parse_size_pair
 from inspector.readers.output_code import parse_output_code
