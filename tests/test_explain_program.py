@@ -13,6 +13,7 @@ from inspector.explain.gather import gather
 from inspector.explain.program import Program, read_program
 from inspector.explain.rules import benchmark_artifact
 from inspector.model.calls import Outcome
+from inspector.readers.programs import program_sources
 from inspector.readers.run import Run
 
 
@@ -228,3 +229,18 @@ def test_a_first_call_in_the_time_is_loud_where_it_turns_the_conclusion(softmax:
         )
         (finding,) = benchmark_artifact.find(replace(softmax, programs=(program,), times=times))
         assert finding.severity == severity
+
+
+def test_a_script_that_graphs_name_too_is_read_once(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, kept = tmp_path / "train.py", tmp_path / "utils.py"
+    script.write_text("import torch\n")
+    kept.write_text("x = 1\n")
+    named = [("train.py", script), (str(script), script), ("/a/utils.py", kept), ("/b/utils.py", kept)]
+    monkeypatch.setattr("inspector.readers.programs._source_paths", lambda _run: iter(named))
+    run = Run.open(corpus / "cpu-torch2.13" / "softmax")
+    # Of two files of one name, of which an archive has one, each keeps its own.
+    assert [shown for shown, _ in program_sources(run)] == [str(script), "/a/utils.py", "/b/utils.py"]
+    monkeypatch.setattr("inspector.readers.programs._source_paths", lambda _run: iter(named[:1]))
+    assert [shown for shown, _ in program_sources(run)] == ["train.py"]

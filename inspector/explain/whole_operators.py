@@ -211,9 +211,10 @@ def _pace(case: Case) -> float:
     """The part of its profiled time that a launch takes in a call without a profiler: of all alike, where
     profiled calls were slower."""
     wall = case.times.compiled_ms
-    if wall is None or case.sides is None or case.sides.joined.compiled is None or profile_fits(case):
+    totals = case.sides.joined.compiled if case.sides is not None else None
+    if wall is None or totals is None or not totals.wall_ms or profile_fits(case):
         return 1.0
-    return min(wall / case.sides.joined.compiled.wall_ms, 1.0)
+    return min(wall / totals.wall_ms, 1.0)
 
 
 def _profiled(

@@ -20,12 +20,15 @@ _LARGEST_SOURCE = 1 << 20
 
 def program_sources(run: Run) -> Iterator[tuple[str, str]]:
     """(path as the run names it, text): the script of the command first, then files that graphs name."""
-    files: dict[Path, str] = {}
+    files: dict[str, Path] = {}
     for shown, path in _source_paths(run):
-        if path in files or len(files) < _MOST_SOURCES:
-            # The command's script too is known by the name that the graphs have for it.
-            files[path] = shown
-    for path, shown in files.items():
+        if len(files) < _MOST_SOURCES:
+            files.setdefault(shown, path)
+    whole = {path for shown, path in files.items() if os.path.isabs(shown)}
+    for shown, path in files.items():
+        # The command's script has the name that graphs have for it, where they name it.
+        if path in whole and not os.path.isabs(shown):
+            continue
         try:
             if path.stat().st_size > _LARGEST_SOURCE:
                 continue

@@ -74,7 +74,7 @@ def _uncompared(case: Case) -> str:
     if case.times.eager_ms is None:
         return "it was not compared with eager"
     if case.times.again is not None:
-        return "two runs say the opposite of how it compares with eager"
+        return "two runs disagree on how it compares with eager"
     return "too few calls tell how it compares with eager"
 
 
