@@ -398,6 +398,11 @@ def test_what_a_pass_put_in_has_the_line_of_what_it_replaced() -> None:
     assert made is not None
     lines = {node.name: node.source.line if node.source else None for node in made.operations}
     assert lines == {"mul": 19, "addmm_default": 19, "full_default": None, "neg": 21}
+    # Damage took a part of an operator's name.
+    hurt = with_lines(
+        parse_fx_graph(AFTER.replace("ops.aten.addmm.default", "ops.addmm"), "after.py"), before, {}
+    )
+    assert hurt is not None and hurt.operations[1].source == made.operations[1].source is not None
     assert with_lines(before, before, {}) is before and with_lines(None, before, {}) is None
 
 

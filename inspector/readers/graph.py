@@ -34,7 +34,7 @@ from .artifacts import (
 from .fx_replaced import with_lines
 from .run_files import GraphPlace, RunFiles
 from .runnable import is_cut
-from .text import collection_paused, read_text
+from .text import collection_paused, guarded, read_text
 
 _T = TypeVar("_T")
 
@@ -205,7 +205,11 @@ class CompiledGraph:
         if "fx_after" in parts and "fx_before" in parts:
             provenance = parts.get("provenance")
             earlier = provenance.post_to_pre if provenance is not None else {}
-            parts["fx_after"] = with_lines(parts["fx_after"], parts.get("fx_before"), earlier)
+            after, before = parts["fx_after"], parts.get("fx_before")
+            parts["fx_after"], more = guarded(
+                lambda: with_lines(after, before, earlier), after, self.label(FX_AFTER.file), "its lines"
+            )
+            problems = (*problems, *more)
         return GraphArtifacts(self.ident, self.name, self.phase, files=self.files, problems=problems, **parts)
 
     def _part(self, row: GraphFile[Any]) -> Read[Any]:
