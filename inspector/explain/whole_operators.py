@@ -116,7 +116,7 @@ def slower_operators(case: Case) -> Iterable[Slower]:
         if least > 0 and own_ms >= LEAST_TIMES * (aten_ms[1] + rest):
             # What eager took for the rest is the most that it can take: only what is left then is sure.
             sure = least if math.isinf(eager_rest) else max(own_ms - aten_ms[1] - eager_rest, 0.0)
-            yield Slower(graph, operators, launches, compiled_ms, words, how, (min(sure, most), most))
+            yield Slower(graph, operators, launches, compiled_ms, words, how, (sure, most))
 
 
 def no_slower_than_aten(case: Case) -> frozenset[tuple[str, int]]:

@@ -79,4 +79,4 @@ def _stands_for(node: FxNode, known: Mapping[str, FxNode], gone: Mapping[str, Fx
 
 def _operator(node: FxNode) -> str:
     """`torch.ops.aten.addmm.default` -> `addmm`."""
-    return (node.target.removeprefix("torch.ops.").split(".")[:2] or [""])[-1]
+    return node.target.removeprefix("torch.ops.").split(".")[:2][-1]
