@@ -472,6 +472,15 @@ def test_a_few_microseconds_lost_are_the_hosts_whatever_the_split(softmax: Case)
     assert (result.findings[0].rule, result.findings[0].severity) == ("host_bound", "high")
 
 
+def test_measured_guards_explain_a_loss_however_long_they_usually_take(softmax: Case) -> None:
+    """On a slow machine guards and dispatch take several times what an estimate of them may be."""
+    result = explain_case(timed(softmax, 0.176, 0.0488, 0.0944, None))
+    first = result.findings[0]
+    assert (first.rule, first.severity) == ("host_bound", "high")
+    assert "81.6 us were measured in guards and dispatch, of which eager has none" in first.title
+    assert first.claims[0].ms[0] == pytest.approx(0.0816)
+
+
 def test_a_wrapper_that_cannot_be_read_is_not_called_empty(softmax: Case) -> None:
     case = timed(softmax, 0.044, 0.022, 0.030, None)
     (graph,) = case.graphs

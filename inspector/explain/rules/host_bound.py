@@ -52,7 +52,10 @@ def find(case: Case) -> Iterable[Finding]:
         gap = min(rest - kernels, usual * FAR_OFF)
         # Of a call that was timed kernels that nobody timed may take as much more as an estimate is within.
         sure = min(rest - FACTOR * kernels, usual * FACTOR) if timed else gap
-    lost = _lost_to_host(case, sure)
+    # A part of it may be measured though the kernels are not: however slow the machine is, that much is sure.
+    outside = guards_ms(case) or 0.0
+    gap, sure = max(gap, outside), max(sure, outside)
+    lost = _lost_to_host(case, sure, outside)
     share = gap / wall if wall else 0.0
     if lost is None and sure < MOST * wall:
         return
@@ -65,7 +68,7 @@ def find(case: Case) -> Iterable[Finding]:
     work = f"guards, wrapper and launching {plural(launches, 'kernel')}"
     if lost is None or gap >= MOST * lost:
         title = f"{about(gap, how)} of {duration(wall)} per call ({percent(share)}) is {work}"
-        if lost is not None and (outside := guards_ms(case)):
+        if lost is not None and outside:
             title += f"; {duration(outside)} were measured in guards and dispatch, of which eager has none"
             # What is in the graphs besides kernels nobody measured.
             claims = (on_whole((min(outside, lost, saved), saved), "measured", "eager"),)
@@ -220,9 +223,10 @@ def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     return (largest.launch_evidence(largest.launches[0], launched),)
 
 
-def _lost_to_host(case: Case, sure: float) -> float | None:
+def _lost_to_host(case: Case, sure: float, outside: float) -> float | None:
     """What a call takes longer than in eager, where the host's side is most of that; else None. Eager's host
-    took no longer than eager: what compiled code's surely takes more than that was lost there.
+    took no longer than eager: what compiled code's surely takes more than that was lost there, and so were
+    guards and dispatch (`outside`), which eager has none of.
 
     So was what is no more than guards and dispatch usually take, which eager has none of, whatever the split
     of a few microseconds between kernels and wrapper came out as.
@@ -232,7 +236,8 @@ def _lost_to_host(case: Case, sure: float) -> float | None:
         return None
     lost = times.compiled_ms - times.eager_ms
     usual = sum(graph.runs * host_ms(0, graph.gpu) for graph in case.graphs)
-    return lost if sure - times.eager_ms >= MOST * lost or lost <= FACTOR * usual else None
+    surely = max(sure - times.eager_ms, outside)
+    return lost if surely >= MOST * lost or lost <= FACTOR * usual else None
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
