@@ -42,6 +42,21 @@ def from_to(before: float | None, after: float | None) -> str:
     return f"{number if last.endswith(f' {unit}') else first} → {last}"
 
 
+def duration_range(ms: tuple[float, float], between: str = " to ", below: str = "up to ") -> str:
+    """`0.70 to 1.41 ms`, in the unit of the second where the first is not 100 times shorter; `1.41 ms` where
+    both read alike, and `up to 1.41 ms` where nothing is sure."""
+    first, last = map(duration, ms)
+    if first == last:
+        return first
+    if ms[0] <= 0:
+        return below + last
+    number, unit = _scaled(ms[1], _TIMES)
+    if ms[0] * 100 >= ms[1]:
+        places = len(number.partition(".")[2])
+        first = f"{ms[0] / dict(_TIMES)[unit]:,.{places}f}"
+    return f"{first}{between}{last}"
+
+
 def with_spread(ms: float, iqr_ms: float) -> str:
     """`17.2 ± 0.4 us`: a median with half the interquartile range, in the median's unit and places."""
     number, unit = _scaled(ms, _TIMES)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from inspector.frozen import dataclass
 
-from .account import Account, Claim, ClaimHow
+from .account import Account, Claim, ClaimHow, Interval
 from .calls import CallGroup, Outcome, Steady
 from .peaks import Peaks
 from .two_sides import Sides
@@ -114,6 +114,14 @@ class Finding:
     def measured(self) -> bool:
         """Whether `cost_ms` was measured in this run."""
         return self.how == "measured"
+
+    @property
+    def saves(self) -> Interval | None:
+        """From what is sure to how much it may be of `cost_ms`, by what was granted of the claims."""
+        if not self.cost_ms:
+            return None
+        least, most = (sum(claim.ms[end] for claim in self.claims) for end in (0, 1))
+        return (min(least, self.cost_ms), max(most, self.cost_ms)) if self.claims else (self.cost_ms,) * 2
 
 
 @dataclass(frozen=True, slots=True)

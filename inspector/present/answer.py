@@ -13,7 +13,7 @@ from inspector.model.explain import Explanation, Finding, Ledger, LedgerPart, Pl
 from inspector.model.history import PastRun
 from inspector.model.trial import TrialReport
 from inspector.text import cells, crop, cut, elide, pad, sentence, wrap
-from inspector.units import bar, comparison, duration, percent, plural, some_calls, untold
+from inspector.units import bar, comparison, duration, duration_range, percent, plural, some_calls, untold
 
 from .account import LEAST_MS
 from .history import past_span, when
@@ -243,12 +243,17 @@ def _labelled(label: str, text: str, width: int, most: int, tone: Tone) -> Itera
 
 
 def gain_text(finding: Finding) -> str:
-    """`may save 32.2 us a call (47 %), measured`; empty where nothing is known or lost."""
-    if not finding.cost_ms:
+    """`may save 21.3 to 32.2 us a call (31 to 47 %), measured`; empty where nothing is known or lost."""
+    if finding.saves is None or not finding.cost_ms:
         return ""
-    once = finding.account == "run"
-    share = f" ({percent(finding.share)})" if finding.share is not None and not once else ""
-    return f"may save {saves_text(finding)}{'' if once else ' a call'}{share}, {finding.how}"
+    saves = duration_range(finding.saves)
+    if finding.account == "run":
+        return f"may save {saves} once, {finding.how}"
+    share = ""
+    if finding.share is not None:
+        each = [percent(finding.share * ms / finding.cost_ms) for ms in finding.saves]
+        share = f" ({each[0].removesuffix(' %')} to {each[1]})" if each[0] != each[1] else f" ({each[0]})"
+    return f"may save {saves} a call{share}, {finding.how}"
 
 
 def told_in_full(finding: Finding) -> tuple[tuple[str, str], ...]:
@@ -258,10 +263,11 @@ def told_in_full(finding: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def saves_text(finding: Finding) -> str:
-    """`1.00 ms`, of what the run pays once `9.10 s once`; empty where nothing is known or lost."""
-    if not finding.cost_ms:
+    """In a table's cell: `1.05–3.17 ms`, `≤ 3.17 ms`, of what the run pays once `9.10 s once`; empty where
+    nothing is known or lost."""
+    if finding.saves is None:
         return ""
-    return f"{duration(finding.cost_ms)}{' once' if finding.account == 'run' else ''}"
+    return f"{duration_range(finding.saves, '–', '≤ ')}{' once' if finding.account == 'run' else ''}"
 
 
 # -- sections

@@ -25,7 +25,7 @@ from inspector.explain.transfers import waiting_ms
 from inspector.model.account import HOST, Claim, Interval
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.two_sides import SideTotals, TwoSidedLedger
-from inspector.units import duration, percent, plural
+from inspector.units import duration, duration_range, percent, plural
 
 COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
 """What the host does in compiled code alone; the rest is operators, autograd and the program's Python."""
@@ -120,9 +120,8 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     said = f"the host takes {duration(host)} of {duration(wall)} per call ({percent(host / wall)})"
     against = ""
     if ledger is not None:
-        range_of = duration(more) if least == more else f"{duration(least)} to {duration(more)}"
-        range_of = range_of if least else f"up to {duration(more)}"
-        against = f", {range_of} more than in eager" if more > 0 else f", {duration(eager)} in eager"
+        against = f", {duration_range((least, more))} more than" if more > 0 else f", {duration(eager)}"
+        against += " in eager"
     elif slower:
         against = f", at least {duration(least)} more than all of eager"
     change, compiled_at = _change(case, trial)

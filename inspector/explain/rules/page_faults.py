@@ -14,7 +14,7 @@ from inspector.explain.claims import on_block, on_whole
 from inspector.explain.rule import Rule, Stage, block_evidence, severity_of
 from inspector.model.account import Claim, Interval
 from inspector.model.explain import Evidence, Finding, Trial
-from inspector.units import count, duration, plural
+from inspector.units import count, duration_range, plural
 
 MAPPED = 128 << 10
 """Bytes of M_MMAP_THRESHOLD, as mallopt(3) has it to begin with."""
@@ -40,7 +40,7 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity_of(case.share(cost[0])),
         title=f"{plural(round(times.faults), 'page fault')} a call, {count(round(times.eager_faults))} in "
         "eager: memory given back to the system after each call and fetched again costs "
-        f"{duration(cost[0])} to {duration(cost[1])}",
+        f"{duration_range(cost)}",
         graph=None,
         cost_ms=cost[0],
         evidence=(
