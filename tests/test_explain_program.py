@@ -84,6 +84,15 @@ def test_printing_the_time_is_no_wait_for_the_device() -> None:
     assert region.waits
 
 
+def test_a_function_of_the_programs_own_waits_where_one_that_it_calls_does() -> None:
+    helpers = "def sync():\n    if gpu:\n        torch.cuda.synchronize()\ndef finish():\n    sync()\n"
+    called = helpers + WARM.replace("print(", "finish()\nprint(")
+    (region,) = program(called).regions
+    assert region.waits
+    (region,) = program(called.replace("torch.cuda.synchronize()", "print(gpu)")).regions
+    assert not region.waits
+
+
 HANDED = """
 from time import perf_counter
 def bench(fn, x):

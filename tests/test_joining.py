@@ -481,6 +481,24 @@ def test_a_runtime_call_in_a_section_is_no_gap() -> None:
     assert dict(side.host) == {DISPATCH: pytest.approx(3.9)}
 
 
+def test_an_operator_has_the_hosts_time_in_itself_while_the_device_idles() -> None:
+    """5 ms, of which 0.5 are in an operator inside, 1 waiting for the device and 1 beside a kernel."""
+    host = (
+        HostEvent("operator", "aten::_cudnn_attention_forward", 1, 0, 5000),
+        HostEvent("operator", "aten::empty", 1, 100, 500, parent=0),
+        HostEvent("runtime", "cudaStreamSynchronize", 1, 1000, 1000, parent=0),
+    )
+    profile = Profile("", host, (DeviceEvent("kernel", "sdpa", 0, 7, 4000.0, 1000.0),))
+    work, _ = work_of(profile)
+    side = totals(profile, work, [Place("g", (0,), "forward", "sdpa")], 1, [], True, ())
+    assert [(item.name, item.calls) for item in side.operators] == [
+        ("aten::_cudnn_attention_forward", 1.0),
+        ("aten::empty", 1.0),
+    ]
+    assert [item.ms for item in side.operators] == pytest.approx([2.5, 0.5])
+    assert totals(profile, work, [Place("g", (0,), "forward", "sdpa")], 1, [], False, ()).operators == ()
+
+
 def test_what_runs_at_once_shares_the_time_and_copies_get_what_is_left() -> None:
     intervals = [(0.0, 100.0), (50.0, 100.0), (80.0, 140.0), (200.0, 210.0)]
     taken = shared_ms(intervals, [False, False, True, False])

@@ -16,8 +16,10 @@ from inspector.explain.case import Case, Times
 from inspector.explain.cpp_loops import LoopNest
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
+from inspector.explain.estimate import GPU_LAUNCH_MS
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, achieved
+from inspector.explain.program import read_program
 from inspector.explain.rule import rank
 from inspector.explain.rules import (
     cpu_not_vectorized,
@@ -27,13 +29,14 @@ from inspector.explain.rules import (
     library_conversions,
     library_kernel_differs,
     page_faults,
+    planned_anew,
     random_numbers,
     recomputed,
     slower_than_eager,
     unfused_traffic,
 )
 from inspector.explain.whole_operators import Slower
-from inspector.model.account import Account, Part
+from inspector.model.account import HOST, Account, Part
 from inspector.model.calls import Outcome
 from inspector.model.code import Kernel, SourceNodes
 from inspector.model.explain import Finding, Trial
@@ -42,7 +45,7 @@ from inspector.model.peaks import Peaks
 from inspector.model.run import Manifest
 from inspector.model.schedule import LoopBody
 from inspector.model.source import SourceLocation
-from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
+from inspector.model.two_sides import Block, HostOperator, Joined, KernelTime, Sides, SideTotals
 from inspector.model.waste import WholeOperator
 from inspector.readers.run import Run
 
@@ -148,6 +151,32 @@ def softmax_fallback(corpus: Path) -> Case:
     (graph,) = found.graphs
     launch = replace(graph.launches[0], role="fallback", ms=3.0, measured=True, profiled_ms=3.0)
     return replace(found, graphs=(replace(graph, launches=(launch,), runs=1.0),))
+
+
+def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallback: Case) -> None:
+    """8 times 7 ms in profiled calls that are 1.25 times as long as others; a neighbour is no attention."""
+    attention = HostOperator("aten::_cudnn_attention_forward", 56.0, 8.0)
+    work = block([("a", 1.0)], [("a", 1.0)])
+    sides = [replace(side(61.0, 1.0, True, host=60.0), operators=(attention,)) for _ in "ec"]
+    told = case([work], sides[0], sides[1], 49.0, 49.0)
+    (finding,) = planned_anew.find(told)
+    assert finding.severity == "high" and finding.claims[0].part == HOST
+    assert finding.cost_ms == pytest.approx(56.0 * 48 / 60 - 8 * GPU_LAUNCH_MS)
+    assert "5.60 ms in aten::_cudnn_attention_forward each time, 8 times a call" in finding.title
+    assert "in eager 7.00 ms each" in finding.title and finding.trial is not None
+    mine = read_program("with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):\n    step()\n", "mine.py")
+    (own,) = planned_anew.find(replace(told, programs=(mine,)))
+    assert own.trial is None and "enable_cudnn_sdp" not in own.advice
+    other = replace(sides[1], operators=(replace(attention, name="aten::topk"),))
+    neighbour = replace(case([work], sides[0], other, 49.0, 49.0), graphs=softmax_fallback.graphs)
+    assert not list(planned_anew.find(neighbour))
+    # The host that something else keeps is not `host_bound`; what it is in is named.
+    assert not list(host_bound.find(replace(told, graphs=softmax_fallback.graphs)))
+    slower = case([work], side(4.0, 1.0, True, host=1.0), replace(other, host=other.host), 4.0, 49.0)
+    (bound,) = host_bound.find(replace(slower, graphs=softmax_fallback.graphs))
+    assert "; 44.8 ms in aten::topk itself, 8 times 5.60 ms" in bound.title
+    quick = replace(sides[1], operators=(replace(attention, ms=0.3),))
+    assert not list(planned_anew.find(case([work], sides[0], quick, 49.0, 49.0)))
 
 
 def test_what_of_eager_has_no_name_may_have_been_its_host(softmax_fallback: Case) -> None:

@@ -323,6 +323,32 @@ def test_a_chain_of_thousands_of_values() -> None:
     assert [item.exact for item in read.computed(frozenset({"tanh"}), hoisted=True)] == [False]
 
 
+def test_a_mask_that_cannot_be_counted_holds_everywhere() -> None:
+    """An index that damage made a power: 9 to the 9th is none of a loop."""
+    lines = (
+        "    def body(self, ops):",
+        "        get_index = self.get_index('index0')",
+        "        index_expr = ops.index_expr(get_index, torch.int64)",
+        "        get_index_1 = self.get_index('index1')",
+        "        index_expr_1 = ops.index_expr(get_index_1, torch.int64)",
+        "        lt = ops.lt(index_expr, index_expr_1)",
+        "        masked_subblock1 = self.masked_subblock1(lt, 0.0)",
+        "    def masked_subblock1(self, ops):",
+        "        get_index = self.get_index('index0')",
+        "        load = ops.load('y', get_index)",
+        "        tanh = ops.tanh(load)",
+        "        return tanh",
+    )
+
+    def read(second: str) -> list[tuple[int, bool]]:
+        body = LoopBody("b", (("p0", 10),), (("index0", "p0"), ("index1", second)), lines)
+        values = LoopValues(body, IndexReader(), {}, {}, apart=False)
+        return [(item.points, item.exact) for item in values.computed(frozenset({"tanh"}), hoisted=True)]
+
+    assert read("4") == [(4, True)]
+    assert read("p0**p0") == [(10, False)]
+
+
 @pytest.mark.parametrize("inner", [["1", "2"], ["1"]])
 def test_masked_parts_that_hold_each_other_have_no_end(inner: list[str]) -> None:
     lines = ["    def body(self, ops):", "        load = ops.load('x', 0)"]

@@ -338,9 +338,12 @@ class LoopValues:
                 points, exact = points * size, False
                 continue
             held = 0
-            for point in product(*(range(self.extents[name]) for name in ordered)):
-                env = dict(zip(ordered, point, strict=True))
-                held += all(item.holds(env) for item in cluster)
+            try:
+                for point in product(*(range(self.extents[name]) for name in ordered)):
+                    env = dict(zip(ordered, point, strict=True))
+                    held += all(item.holds(env) for item in cluster)
+            except ValueError:  # a power of a size that no loop has
+                held, exact = size, False
             points *= held
         return points * math.prod(left.values()), exact
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from inspector.model.profile import HostEvent, Profile
-from inspector.model.two_sides import SideTotals
+from inspector.model.two_sides import HostOperator, SideTotals
 
 from .eager_side import Place, marks
 from .profile_work import (
@@ -36,6 +36,7 @@ NAMED = (GUARDS, DISPATCH, WRAPPER, OPERATORS, AUTOGRAD, SYNC, PYTHON)
 LONG_GAP = 300.0
 """Microseconds. Python between two operators takes tens, with a profiler on it."""
 _ROUNDING = 1e-9
+_MOST_OPERATORS = 5
 _SECTIONS = {"guards": GUARDS, "dispatch": DISPATCH, "wrapper": WRAPPER, "autograd": AUTOGRAD}
 
 
@@ -70,6 +71,7 @@ def totals(
         overlap_ms=overlap / calls if overlap > _ROUNDING else 0.0,
         transfers_ms=transfers / calls,
         host=tuple((name, ms / calls) for name, ms in host if ms > 0),
+        operators=_longest_operators(profile, work, spans, calls) if device else (),
         notes=tuple(notes),
     )
 
@@ -85,9 +87,13 @@ def _span(profile: Profile, windows: Sequence[Interval]) -> list[Interval]:
     return [(start, max(ends))]
 
 
+def _idle(work: Sequence[Work], spans: Sequence[Interval]) -> list[Interval]:
+    return without(spans, [(piece.start, piece.end) for piece in work])
+
+
 def _idle_parts(profile: Profile, work: Sequence[Work], spans: Sequence[Interval]) -> list[tuple[str, float]]:
     """The device's idle time by what the host was in then: the innermost event that says something."""
-    idle = without(spans, [(piece.start, piece.end) for piece in work])
+    idle = _idle(work, spans)
     parts = []
     for name, intervals in _host_intervals(profile).items():
         covered = within(intervals, idle)
@@ -96,15 +102,51 @@ def _idle_parts(profile: Profile, work: Sequence[Work], spans: Sequence[Interval
     return [*parts, *_gaps(idle)]
 
 
+def _longest_operators(
+    profile: Profile, work: Sequence[Work], spans: Sequence[Interval], calls: int
+) -> tuple[HostOperator, ...]:
+    """By the time of an operator itself, without operators inside, in which the device idled."""
+    inside: dict[int, list[Interval]] = {}
+    for position, event in enumerate(profile.host):
+        # Waiting for the device is none of an operator's own work.
+        if _is_operator(event) or _is_sync(event):
+            outer = next(
+                (outer for outer in profile.around(position) if _is_operator(profile.host[outer])), -1
+            )
+            inside.setdefault(outer, []).append((event.start, event.end))
+    own: dict[str, list[Interval]] = {}
+    counts: dict[str, int] = {}
+    for position, event in enumerate(profile.host):
+        if _is_operator(event) and within([(event.start, event.end)], spans):
+            own.setdefault(event.name, []).extend(
+                without([(event.start, event.end)], inside.get(position, ()))
+            )
+            counts[event.name] = counts.get(event.name, 0) + 1
+    idle = _idle(work, spans)
+    found = [
+        HostOperator(name, length_ms(within(pieces, idle)) / calls, counts[name] / calls)
+        for name, pieces in own.items()
+    ]
+    return tuple(sorted(found, key=lambda item: -item.ms)[:_MOST_OPERATORS])
+
+
+def _is_operator(event: HostEvent) -> bool:
+    return event.kind == "operator" and section_of(event) is None
+
+
+def _is_sync(event: HostEvent) -> bool:
+    return event.kind == "runtime" and "Synchronize" in event.name
+
+
 def _host_intervals(profile: Profile) -> dict[str, list[Interval]]:
     """In the order in which they count where threads work at once."""
     intervals: dict[str, list[Interval]] = {
         name: [] for name in (SYNC, OPERATORS, WRAPPER, GUARDS, DISPATCH, AUTOGRAD)
     }
     for event in profile.host:
-        if event.kind == "runtime" and "Synchronize" in event.name:
+        if _is_sync(event):
             intervals[SYNC].append((event.start, event.end))
-        elif event.kind == "operator" and section_of(event) is None:
+        elif _is_operator(event):
             intervals[OPERATORS].append((event.start, event.end))
     for name, pieces in _own(profile):
         intervals[name] += pieces
@@ -151,11 +193,7 @@ def _long(gaps: Sequence[Interval]) -> list[Interval]:
 def _section_parts(profile: Profile, spans: Sequence[Interval]) -> list[tuple[str, float]]:
     """On a CPU: the own time of torch's sections, and what lies under no event at all."""
     own: dict[str, float] = {}
-    covered = [
-        (event.start, event.end)
-        for event in profile.host
-        if event.kind == "operator" and section_of(event) is None
-    ]
+    covered = [(event.start, event.end) for event in profile.host if _is_operator(event)]
     for name, pieces in _own(profile):
         own[name] = own.get(name, 0.0) + length_ms(pieces)
         covered += pieces

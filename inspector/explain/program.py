@@ -252,12 +252,15 @@ def _decorator_call(node: ast.expr) -> ast.Call | None:
     return None
 
 
-def _reaching(tree: ast.Module, names: frozenset[str]) -> frozenset[str]:
+def _reaching(
+    tree: ast.Module,
+    names: frozenset[str],
+    name_of: Callable[[ast.Call], str] = lambda call: dotted(call.func),
+) -> frozenset[str]:
     """`names` and every function of the file that calls one of them, directly or not."""
     bodies = {
-        node.name: {dotted(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node.name: {name_of(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
+        for node in _functions(tree)
     }
     known = set(names)
     grew = True
@@ -351,7 +354,7 @@ def _region(
         last=last,
         calls_compiled=bool(direct),
         includes_first_call=bool(direct) and (not warm or bool(compiles)),
-        waits=_waits(inside),
+        waits=_waits(tree, inside),
         data_lines=tuple(sorted(set(data))),
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),
@@ -365,11 +368,12 @@ def _kept(statement: ast.stmt) -> bool:
     return appended or isinstance(statement, ast.AugAssign)
 
 
-def _waits(inside: list[ast.stmt]) -> bool:
-    """Whether something needs a result before the clock is read again. The last statement reads it: what that
-    prints is the time."""
+def _waits(tree: ast.Module, inside: list[ast.stmt]) -> bool:
+    """Whether something needs a result before the clock is read again, a function of the file's own among it
+    (``sync()``). The last statement reads the clock: what that prints is the time."""
+    waiting = _reaching(tree, WAITS - {"print"}, _tail)
     return any(
-        _tail(call) in (WAITS - {"print"} if statement is inside[-1] else WAITS)
+        _tail(call) in (waiting if statement is inside[-1] else waiting | {"print"})
         for statement in inside
         for call in ast.walk(statement)
         if isinstance(call, ast.Call)

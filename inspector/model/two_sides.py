@@ -89,6 +89,16 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class HostOperator:
+    """An operator by what the host did in it itself, with no other operator inside, while the device had
+    nothing to do: milliseconds of a steady call, in so many calls of it."""
+
+    name: str
+    ms: float
+    calls: float
+
+
+@dataclass(frozen=True, slots=True)
 class SideTotals:
     """One profiled side, per steady call. `calls` is how many were profiled.
 
@@ -108,6 +118,8 @@ class SideTotals:
     marked: bool = False
     """Whether the recorder marked the calls: `host` and `wall_ms` are then of these alone."""
     host: tuple[tuple[str, float], ...] = ()
+    operators: tuple[HostOperator, ...] = ()
+    """On a GPU those in which the host was longest while the device had nothing to do."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -81,6 +81,9 @@ RULES: dict[str, Plain] = {
     "unfused_traffic": Plain(
         "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
     ),
+    "planned_anew": Plain(
+        "A library plans its work in each call", "a library plans an operator on the host in each call anew"
+    ),
     "page_faults": Plain(
         "Memory is fetched anew on each call",
         "memory goes back to the system and is fetched anew on each call",

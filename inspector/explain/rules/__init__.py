@@ -13,6 +13,7 @@ _MODULES = (
     "eager_in_disguise",
     "library_kernel_differs",
     "random_numbers",
+    "planned_anew",
     "page_faults",
     "decomposition_slower",
     "too_few_programs",

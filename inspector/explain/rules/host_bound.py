@@ -19,12 +19,13 @@ from inspector.explain.claims import on_part, on_whole
 from inspector.explain.cuda_graphs import graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
+from inspector.explain.host_operators import slow_operators
 from inspector.explain.ledger import guards_ms, host_part_ms
 from inspector.explain.rule import Rule, Stage, about, severity_of
 from inspector.explain.transfers import waiting_ms
 from inspector.model.account import HOST, Claim, Interval
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
-from inspector.model.two_sides import SideTotals, TwoSidedLedger
+from inspector.model.two_sides import HostOperator, SideTotals, TwoSidedLedger
 from inspector.units import duration, duration_range, percent, plural
 
 COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
@@ -111,7 +112,8 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         # Eager's host took no longer than eager.
         more, least = wall - case.times.eager_ms, max(host - case.times.eager_ms, 0.0)
         slower = least >= MOST * more
-    if not slower and host < MOST * wall:
+    longest = slow_operators(case)
+    if not slower and host - sum(item.ms for item in longest) < MOST * wall:
         return
     own = dict(compiled.host)
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
@@ -128,7 +130,9 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     yield Finding(
         rule="host_bound",
         severity=_severity(case, host, least if slower else None),
-        title=f"{said}{against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
+        title=f"{said}{against}"
+        + (f"; of compiled code, in profiled calls: {parts}" if parts else "")
+        + "".join(f"; {duration(item.ms)} in {item.name} itself, {_each(item)}" for item in longest[:1]),
         graph=case.graphs[0].name if len(case.graphs) == 1 else None,
         cost_ms=saved or None,
         evidence=(*compiled_at, *_evidence(case, "measured")),
@@ -139,6 +143,10 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         trial=trial,
         claims=tuple(_claims(saved, (least, more) if slower else None, both=ledger is not None)),
     )
+
+
+def _each(operator: HostOperator) -> str:
+    return f"{plural(round(operator.calls), 'time')} {duration(operator.ms / operator.calls)}"
 
 
 def _severity(case: Case, host: float, more: float | None) -> Severity:

@@ -1,0 +1,24 @@
+"""Operators in which the host stays far longer than a launch takes, while the device has nothing to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inspector.explain.case import Case
+from inspector.explain.doubts import profile_fits
+from inspector.explain.estimate import FAR_OFF, GPU_LAUNCH_MS
+from inspector.explain.ledger import host_part_ms
+from inspector.model.two_sides import HostOperator
+
+
+def slow_operators(case: Case) -> tuple[HostOperator, ...]:
+    """Those of the compiled side, longest first, at the pace of calls that no profiler slows: planning,
+    allocating or sorting out sizes, and no launching, which takes `GPU_LAUNCH_MS`."""
+    side = case.sides.joined.compiled if case.sides is not None else None
+    if side is None or not side.device or not profile_fits(case):
+        return ()
+    profiled = sum(ms for _, ms in side.host)
+    pace = min(host_part_ms(case) / profiled, 1.0) if profiled > 0 else 1.0
+    atleast = FAR_OFF * GPU_LAUNCH_MS
+    at_pace = (replace(item, ms=item.ms * pace) for item in side.operators)
+    return tuple(item for item in at_pace if item.ms > atleast * item.calls)
