@@ -23,6 +23,7 @@ from inspector.explain.program import read_program
 from inspector.explain.rule import rank
 from inspector.explain.rules import (
     cpu_not_vectorized,
+    decomposition_slower,
     fallback_kernels,
     host_bound,
     layout_copies,
@@ -151,6 +152,32 @@ def softmax_fallback(corpus: Path) -> Case:
     (graph,) = found.graphs
     launch = replace(graph.launches[0], role="fallback", ms=3.0, measured=True, profiled_ms=3.0)
     return replace(found, graphs=(replace(graph, launches=(launch,), runs=1.0),))
+
+
+def test_a_gradient_in_pieces_loses_against_atens_own() -> None:
+    """Of a block with batch norm in it only what the gradient's kernels took more is claimed."""
+    name = "void at::native::(anonymous namespace)::upsample_bilinear2d_backward_out_frame<float>(int)"
+    whole, norm = KernelTime(name, 1.0, 1.0), KernelTime("batch_norm_backward", 1.0, 1.0)
+    pieces = KernelTime("triton_poi_fused__unsafe_index_put_mul_1", 1.0, 4.0, generated=True)
+    place = (SourceLocation("model.py", 3),)
+    operators = ("batch_norm", "interpolate")
+    lost = Block(place, (), operators, "backward", "g", 2.0, 7.0, (whole, norm), (pieces,))
+    told = case([lost], side(9.0, 9.0, True), side(14.0, 14.0, True), 9.0, 14.0)
+    (finding,) = decomposition_slower.find(told)
+    assert "ATen's own takes 1.00 ms in eager" in finding.title and finding.cost_ms == pytest.approx(3.0)
+    assert "torch.ops.aten.upsample_bilinear2d_backward" in finding.advice
+    assert [claim.ms for claim in finding.claims] == [pytest.approx((3.0, 3.0))]
+    own = replace(pieces, name="triton_poi_fused_mul_1")
+    others = (
+        replace(lost, phase="forward"),
+        replace(lost, operators=("batch_norm",)),
+        replace(lost, compiled_kernels=(own,)),
+        replace(lost, compiled_kernels=(pieces, whole)),
+        replace(lost, compiled_kernels=(replace(pieces, ms=1.1), replace(own, ms=5.9))),
+    )
+    for neighbour in others:
+        told = case([neighbour], side(9.0, 9.0, True), side(14.0, 14.0, True), 9.0, 14.0)
+        assert not list(decomposition_slower.find(told))
 
 
 def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallback: Case) -> None:

@@ -32,6 +32,9 @@ _COMPUTED_ADVICE = (
     "the indices are worked out, not data, so that each result's own terms are known: write it as a sum "
     "over them"
 )
+_WORKED_OUT = "_unsafe_index_put"
+"""In names of kernels: what autograd makes of ``aten._unsafe_index``, which torch/_decomp alone writes, with
+indices of its own (torch/_inductor/utils.py: get_fused_kernel_name)."""
 _LEAVE_OUT = ", or leave this operator out of the compiled function"
 SAVED = 0.7
 """Against sorting by index first, or a reduction where the indices allow one."""
@@ -67,8 +70,9 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     _, _, graph, launch = costly[0]
     # Nothing quicker is known then: ATen's own kernel takes as long, and there is nothing to sort.
-    quick = not _by_data(launch) and (graph.name, launch.call.index) in no_slower_than_aten(case)
-    advice = _ADVICE if _by_data(launch) else _COMPUTED_ADVICE + ("" if quick else _LEAVE_OUT)
+    by_data = _by_data(launch)
+    quick = not by_data and (graph.name, launch.call.index) in no_slower_than_aten(case)
+    advice = _ADVICE if by_data else _COMPUTED_ADVICE + ("" if quick else _LEAVE_OUT)
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
         evidence.append(
@@ -117,7 +121,10 @@ def _added(launch: Launch) -> int:
 
 
 def _by_data(launch: Launch) -> bool:
-    return launch.role == "fallback" or any(indexed_by_data(leaf) for leaf in launch.leaves if _adds(leaf))
+    """Not where the forward pass worked the indices out and kept them."""
+    if launch.role == "fallback" or _WORKED_OUT in launch.name:
+        return launch.role == "fallback"
+    return any(indexed_by_data(leaf) for leaf in launch.leaves if _adds(leaf))
 
 
 def _largest_input(graph: GraphCase, launch: Launch) -> int:

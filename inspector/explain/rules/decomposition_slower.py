@@ -2,20 +2,27 @@
 
 Looks at: operators that torch takes apart before Inductor sees them, or that Inductor lowers as loops over
 windows or neighbours (torch/_decomp, torch/_inductor/decomposition.py, torch/_inductor/lowering.py): the
-generated kernels that do their work, beside what ATen's own take (inspector.explain.whole_operators).
+generated kernels that do their work, beside what ATen's own take (inspector.explain.whole_operators). And at
+their gradients, which autograd makes of the pieces: writes into neighbours, beside eager's one kernel.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from inspector.analysis.whole_operators import RANDOM
+from inspector.analysis.whole_operators import KERNELS, RANDOM
+from inspector.explain.block_words import kernel_text
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage
-from inspector.explain.whole_operators import found_slower, slower_operators
-from inspector.model.explain import Finding, Trial
+from inspector.explain.claims import on_block
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.whole_operators import LEAST_TIMES, found_slower, slower_operators
+from inspector.model.account import ClaimHow
+from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.two_sides import Block, KernelTime
 from inspector.model.waste import WholeOperator
+from inspector.units import duration
 
 _ATEN = {
     "grid_sample": "grid_sampler_{}d",
@@ -38,6 +45,11 @@ _INTERPOLATIONS = {
 """By the mode of ``torch.nn.functional.interpolate``."""
 # 'bilinear', mode = 'bilinear'
 _MODE = re.compile(r"'([a-z-]+)'")
+# void at::native::(anonymous namespace)::upsample_bilinear2d_backward_nhwc_out_frame<float, float>(int, ...
+_GRADIENT = re.compile(r"::(\w+?_backward)\w*<")
+_HOW: ClaimHow = "profiled"
+_PIECES = "index_put"
+"""What autograd makes of the gathers that an operator was taken apart into, in names of generated kernels."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -48,6 +60,78 @@ def find(case: Case) -> Iterable[Finding]:
             whole = tuple(dict.fromkeys(f"aten.{in_aten(each)}" for each in item.operators))
             advice = _advice(item.operators[0])
             yield found_slower(case, item, "decomposition_slower", title, advice, Trial(whole=whole))
+    yield from _gradients(case)
+
+
+class _Gradient(NamedTuple):
+    """A block that lost by one: ATen's kernels for it in eager, and the generated ones."""
+
+    number: int
+    block: Block
+    whole: tuple[KernelTime, ...]
+    pieces: tuple[KernelTime, ...]
+
+    @property
+    def lost_ms(self) -> float:
+        return min(_ms(self.pieces) - _ms(self.whole), self.block.difference_ms)
+
+
+def _gradients(case: Case) -> Iterable[Finding]:
+    """One finding for each of ATen's gradients, of all the blocks that lost by it."""
+    lost: dict[tuple[str, str], list[_Gradient]] = {}
+    for number, block in case.slower:
+        name = next((name for name in block.operators if name in KERNELS and name not in RANDOM), None)
+        if name is None or block.phase != "backward":
+            continue
+        whole = tuple(kernel for kernel in block.eager_kernels if _is_gradient(kernel, name))
+        pieces = tuple(each for each in block.compiled_kernels if each.generated and _PIECES in each.name)
+        if not whole or any(_is_gradient(kernel, name) for kernel in block.compiled_kernels):
+            continue
+        if _ms(pieces) >= LEAST_TIMES * _ms(whole):
+            aten = _GRADIENT.search(whole[0].name)
+            key = (name, aten[1] if aten is not None else "")
+            lost.setdefault(key, []).append(_Gradient(number, block, whole, pieces))
+    for (name, gradient), items in lost.items():
+        cost = sum(item.lost_ms for item in items)
+        whole = tuple(kernel for item in items for kernel in item.whole)
+        pieces = tuple(kernel for item in items for kernel in item.pieces)
+        kernels = "kernel" if len(pieces) == 1 else f"{len(pieces)} kernels"
+        custom = f"call {name} in a torch.library.custom_op with register_fake and register_autograd"
+        yield Finding(
+            rule="decomposition_slower",
+            severity=severity_of(case.share(cost)),
+            title=f"{name}'s gradient in pieces, as generated code: ATen's own takes {duration(_ms(whole))} "
+            f"in eager ({kernel_text(whole[0])}), the generated {kernels} {duration(_ms(pieces))}",
+            graph=items[0].block.graph,
+            cost_ms=cost,
+            evidence=tuple(line for item in items[:2] for line in _evidence(case, item)),
+            advice=f"leave it to ATen: {custom}" + (f" (torch.ops.aten.{gradient})" if gradient else ""),
+            how="measured",
+            share=case.share(cost),
+            claims=tuple(
+                on_block(item.number, (min(item.lost_ms, case.least_lost_ms(item.block)), item.lost_ms), _HOW)
+                for item in items
+            ),
+        )
+
+
+def _evidence(case: Case, item: _Gradient) -> Iterable[Evidence]:
+    """The generated kernel that takes longest, and the user's line that it is of."""
+    worst = max(item.pieces, key=lambda kernel: kernel.ms)
+    for graph, launch in case.launches():
+        if (graph.name, launch.call.index) in item.block.launches and launch.name == worst.name:
+            yield from (source_evidence(case, place) for place in launch.sources[:1])
+            yield graph.launch_evidence(launch, kernel_text(worst))
+            return
+
+
+def _is_gradient(kernel: KernelTime, name: str) -> bool:
+    own = kernel.name.lower()
+    return not kernel.generated and "backward" in own and any(part in own for part in KERNELS[name])
+
+
+def _ms(kernels: Iterable[KernelTime]) -> float:
+    return sum(kernel.ms for kernel in kernels)
 
 
 def in_aten(item: WholeOperator) -> str:
