@@ -164,6 +164,12 @@ def test_a_name_that_is_a_word_of_the_code_stays_there() -> None:
     assert log == 'File "/home/user/dir1/a.py", line 3' and code == "tmp = tl.max(x, 1)\nself.max = 1\n"
 
 
+def test_what_is_too_long_for_a_name_is_replaced_in_its_path_alone() -> None:
+    longest, longer = "a" * 255, "b" * 256
+    texts = cleaned(f'"/home/{longest}/a.py" and "/home/{longer}/a.py"', f"by {longest} and {longer}")
+    assert "aaa" not in "".join(texts) and "bbb" not in texts[0] and texts[1].endswith(longer)
+
+
 @pytest.mark.parametrize(
     "text",
     (

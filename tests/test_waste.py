@@ -28,13 +28,13 @@ from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
 from inspector.explain.rules import decomposition_slower, precision_upcast, random_numbers, recomputed
 from inspector.explain.whole_operators import no_slower_than_aten
-from inspector.gather import summary_of
+from inspector.gather import fusion_of, summary_of
 from inspector.model.fusion import FusionReport
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, OperatorReplay, Timing
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
-from inspector.model.source import LineSpan
+from inspector.model.source import LineSpan, SourceLocation
 from inspector.model.two_sides import KernelTime
 from inspector.model.waste import OperatorInput, WholeOperator
 from inspector.present.code import kernels_table
@@ -42,12 +42,13 @@ from inspector.present.fusion import lines as fusion_lines
 from inspector.present.fx import fx_document, with_waste
 from inspector.present.summary import lines as summary_lines
 from inspector.present.tables import table_lines
-from inspector.present.waste import call_texts, node_texts
+from inspector.present.waste import call_texts, node_texts, waste_lines
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 from inspector.readers.schedule import parse_post_fusion
 from inspector.replay.plan import graph_files
 
+STORIES = Path(__file__).parent.parent / "sample_runs" / "stories"
 DATA = Path(__file__).parent / "data" / "extra" / "waste-torch2.13.tar.xz"
 FLOAT = 4
 
@@ -767,3 +768,13 @@ def test_operators_are_left_to_aten_by_its_names(call: str, name: str) -> None:
     operator = call.partition("(")[0]
     item = WholeOperator(operator, operator, f"torch.nn.functional.{call}", (given,), (), (0,), None)
     assert decomposition_slower.in_aten(item) == name
+
+
+def test_a_place_with_any_letters_is_told() -> None:
+    """`%` in a path is no place for a figure."""
+    graph = Run.open(STORIES / "bicubic_of_mish" / "run.tar.xz").graphs[0]
+    report = fusion_of(graph)
+    place = SourceLocation("50%d of %s.py", 3)
+    changed = tuple(replace(item, sources=(place,)) for item in report.evaluations)
+    shown = [row.text for row in waste_lines(replace(report, evaluations=changed), 120)]
+    assert any("50%d of %s.py:3" in row for row in shown)

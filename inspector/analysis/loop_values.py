@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -23,7 +23,11 @@ _STATEMENT = re.compile(r"\s+(\w+) = (ops|self)\.(\w+)\((.*)\)$")
 _FUNCTION = re.compile(r"\s+def (\w+)\(self, ops\):")
 _RETURN = re.compile(r"\s+return (\w+)$")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_WORDS = re.compile(r"([A-Za-z_]\w*)")
 _QUOTED = re.compile(r"'([^']*)'")
+_Statement = tuple[str, str, str, Sequence[str]]
+"""Target, `ops` or `self`, call and its arguments, of which every second piece is a word; of a ``return`` no
+target, and what is returned."""
 _MOST_POINTS = 1 << 16
 """Combinations of loop variables that are enumerated for one condition."""
 _MOST_VALUES = 1 << 16
@@ -204,28 +208,28 @@ class LoopValues:
         self._steps += len(lines)
         if self._steps > _MOST_STEPS:
             raise ValueError(f"{name} has too many statements")
-        for line in lines:
-            if (match := _STATEMENT.match(line)) is None:
-                if (returned := _RETURN.match(line)) is not None:
-                    result = names.get(returned[1], -1)
-                continue
-            target, holder, call, arguments = match.groups()
-            if holder == "self":
+        for target, holder, call, arguments in lines:
+            if not target:
+                result = names.get(call, -1)
+            elif holder == "self":
                 names[target] = self._of_self(call, arguments, names, scope)
             else:
-                operands = tuple(names[word] for word in _WORD.findall(arguments) if word in names)
-                text = _WORD.sub(lambda word: "%" if word[0] in names else word[0], arguments)
+                words = arguments[1::2]
+                operands = tuple(names[word] for word in words if word in names)
+                text = "".join(
+                    "%" if place % 2 and word in names else word for place, word in enumerate(arguments)
+                )
                 names[target] = self._number(call, operands, text, scope)
         return result
 
-    def _of_self(self, call: str, arguments: str, names: Mapping[str, int], scope: Scope) -> int:
+    def _of_self(self, call: str, arguments: Sequence[str], names: Mapping[str, int], scope: Scope) -> int:
         if call == "get_index":
-            quoted = _QUOTED.search(arguments)
+            quoted = _QUOTED.search("".join(arguments))
             text = self._index.get(quoted[1], "") if quoted else ""
             operands = tuple(self._indirect[word] for word in _WORD.findall(text) if word in self._indirect)
             shown = _WORD.sub(lambda word: "%" if word[0] in self._indirect else word[0], text)
             return self._number("get_index", operands, shown, ())
-        words = [word for word in _WORD.findall(arguments) if word in names]
+        words = [word for word in arguments[1::2] if word in names]
         if call.startswith("set_indirect") and words:
             self._indirect["indirect" + call.removeprefix("set_indirect")] = names[words[0]]
             return names[words[0]]
@@ -233,7 +237,7 @@ class LoopValues:
             mask = names[words[0]]
             inner = self._run(call, (*scope, mask))
             return self._number("masked", (mask, inner) if inner >= 0 else (mask,), call, scope)
-        return self._number(call, tuple(names[word] for word in words), arguments, scope)
+        return self._number(call, tuple(names[word] for word in words), "".join(arguments), scope)
 
     def _number(self, call: str, operands: tuple[int, ...], text: str, scope: Scope) -> int:
         for depth in range(len(scope) + 1):
@@ -406,12 +410,16 @@ class _Condition:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _functions(lines: Iterable[str]) -> dict[str, list[str]]:
-    functions: dict[str, list[str]] = {}
-    own: list[str] | None = None
+def _functions(lines: Iterable[str]) -> dict[str, list[_Statement]]:
+    functions: dict[str, list[_Statement]] = {}
+    own: list[_Statement] | None = None
     for line in lines:
         if (match := _FUNCTION.match(line)) is not None:
             own = functions.setdefault(match[1], [])
         elif own is not None:
-            own.append(line)
+            if (match := _STATEMENT.match(line)) is not None:
+                target, holder, call, arguments = match.groups()
+                own.append((target, holder, call, _WORDS.split(arguments)))
+            elif (match := _RETURN.match(line)) is not None:
+                own.append(("", "", match[1], ()))
     return functions

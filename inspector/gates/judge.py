@@ -151,10 +151,15 @@ class Generated:
 
 def judge(run: Run, budget: Budget, results: Sequence[ReplayResult] = ()) -> Report:
     """Every relation that the budget asks about; `results` are replays of this run."""
-    evidence = Evidence(run, results)
+    return judge_by(Evidence(run, results), budget)
+
+
+def judge_by(evidence: Evidence, budget: Budget) -> Report:
+    """The same of evidence that serves several budgets."""
+    shown = evidence.run.shown
     judged = [*_program(evidence)]
     if judged:
-        return Report(run.shown, tuple(judged))
+        return Report(shown, tuple(judged))
     for name, relation in _RELATIONS.items():
         allowed = getattr(budget, name)
         if allowed not in (None, ()):
@@ -163,7 +168,7 @@ def judge(run: Run, budget: Budget, results: Sequence[ReplayResult] = ()) -> Rep
         for name in ("graph_breaks", "recompiles"):
             if (most := getattr(own, name)) is not None:
                 judged.append(_events(evidence, name, most, package))
-    return Report(run.shown, tuple(judged))
+    return Report(shown, tuple(judged))
 
 
 def _program(evidence: Evidence) -> Iterator[Judged]:

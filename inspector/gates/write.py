@@ -12,7 +12,7 @@ from inspector.model.replay import ReplayResult
 from inspector.readers.run import Run
 
 from .budget import Budget, Share, merged
-from .judge import Evidence, Generated, judge
+from .judge import Evidence, Generated, judge_by
 from .memory import peak_bytes
 
 _SLACK = 1.25
@@ -57,7 +57,7 @@ def budget_of(run: Run, results: Sequence[ReplayResult] = ()) -> Budget:
     evidence = Evidence(run, results)
     budget = Budget()
     for wanted in _wanted(evidence):
-        report = judge(run, wanted, results)
+        report = judge_by(evidence, wanted)
         if not report.breaches and not any(item.note for item in report.judged):
             budget = merged(budget, wanted)
     return budget

@@ -14,7 +14,7 @@ import json
 import keyword
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 from urllib.parse import quote
 
@@ -117,7 +117,15 @@ _SUSPECT = re.compile(
     r"|\d\.\d+\.\d+\.\d"
 )
 """What a line has that one of the patterns fits."""
+_LONGEST_NAME = 255
+"""POSIX's NAME_MAX, which a user's folder and a machine's name keep to as well."""
 _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))
+
+
+def _spoken(names: Mapping[str, str]) -> list[str]:
+    """Those that may stand by themselves: a longer one is none that any system gives, and is replaced only
+    where it stands in a path or an address."""
+    return [name for name in names if len(name) <= _LONGEST_NAME]
 
 
 class Private:
@@ -185,7 +193,7 @@ class Private:
 
     def learn_code(self, text: str) -> None:
         """A text of generated code: which of the names that were learned are words of it."""
-        for name in {*self._names["user"], *self._names["host"]} - self.in_code:
+        for name in {*_spoken(self._names["user"]), *_spoken(self._names["host"])} - self.in_code:
             word = re.escape(name)
             use = rf"\b(?:def|class|import) +{word}\b|[\w)\]]\.{word}\b|\b{word} *[(=]"
             if name in _WORDS or (name in text and re.search(rf"(?m)^[^#\n\"'/]*?(?:{use})", text)):
@@ -322,7 +330,7 @@ class Private:
 
     def _words(self, text: str) -> str:
         for kind in ("user", "host"):
-            names = self._names[kind]
+            names = _spoken(self._names[kind])
             ways = {way: name for name in names for way in _written(name) if name not in self.in_code}
             # In a path, an address or a temporary folder's name it is nobody's word of code.
             held = {name: name for name in names if name in self.in_code}

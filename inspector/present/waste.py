@@ -85,14 +85,15 @@ def waste_lines(report: FusionReport, width: int) -> Iterator[Line]:
     for item in report.rewritten[:_MOST]:
         text = f"{asked_text(item.moved, item.asked)}: {item.storage} is rewritten for its parts, written at "
         yield from wrapped(text + places_text(item.sources), width, "", "    ", "      ")
-    alike: dict[str, list[Evaluation]] = {}
+    alike: dict[tuple[str, str], list[Evaluation]] = {}
     for evaluation in again:
         text = f"{evaluation.operator}: {times_each(evaluation.times)}"
-        alike.setdefault(f"{text}, %s for %s%s: {places_text(evaluation.sources)}", []).append(evaluation)
-    for text, same in list(alike.items())[:_MOST]:
-        counts = (f"{sum(one.evaluations for one in same):,}", f"{sum(one.elements for one in same):,}")
+        alike.setdefault((text, places_text(evaluation.sources)), []).append(evaluation)
+    for (text, places), same in list(alike.items())[:_MOST]:
+        made, elements = sum(one.evaluations for one in same), sum(one.elements for one in same)
         kernels = f" in {len(same)} kernels" if len(same) > 1 else ""
-        yield from wrapped(text % (*counts, kernels), width, "", "    ", "      ")
+        said = f"{text}, {made:,} for {elements:,}{kernels}: {places}"
+        yield from wrapped(said, width, "", "    ", "      ")
     left = max(0, len(alike) - _MOST) + max(0, len(report.rewritten) - _MOST)
     if left:
         yield line(Span(f"    ... and {left} more (--json has all)", "dim"))
