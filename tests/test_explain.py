@@ -39,7 +39,7 @@ def test_every_rule_has_a_name_of_its_own_and_its_page() -> None:
         ("cpu-torch2.13/softmax", "host_bound", "medium"),
         ("cpu-torch2.15.0/softmax", "host_bound", "medium"),
         ("h200-torch2.11/softmax", "host_bound", "medium"),
-        ("h200-torch2.11/cudagraphs", "tf32_disabled", "medium"),
+        ("h200-torch2.11/cudagraphs", "host_bound", "medium"),
         ("cpu-torch2.13/breaks", "graph_breaks", "high"),
         ("h200-torch2.11/breaks", "graph_breaks", "high"),
         ("cpu-torch2.13/addrelumul", "nothing_found", "low"),

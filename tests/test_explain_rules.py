@@ -13,6 +13,7 @@ from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.cpp_loops import inner_regions
+from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
@@ -452,6 +453,9 @@ def test_tf32_is_for_the_matmuls_whose_own_kernels_have_none(
     # What only moves bytes can't be faster by arithmetic.
     moving = replace(long, bytes=20 * 10**9)
     assert not list(tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(moving,)),))))
+    # Nor does one that takes no longer than any kernel does.
+    tiny = replace(long, ms=GPU_KERNEL_MS)
+    assert not list(tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(tiny,)),))))
 
 
 def test_a_call_to_warm_up_is_not_put_into_a_loop() -> None:

@@ -18,7 +18,7 @@ from inspector.present.answer import Offers, answer_rows
 from inspector.present.explain import explain_page
 from inspector.present.explain import lines as explain_lines
 from inspector.present.summary import lines as summary_lines
-from inspector.present.words import RULES, title
+from inspector.present.words import PART_SLOWER, RULES, title
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.diff import DiffScreen
@@ -45,7 +45,7 @@ _SUMMED = re.compile(
     rf"^compiled is ([\d.,]+x \w+ than eager): ({_TIME}) against ({_TIME}) per call of .*"
     rf"compiling \(({_TIME})\)(?: is won back after ([\d,]+) calls)?"
 )
-_TITLES = "|".join(re.escape(plain.title) for plain in RULES.values())
+_TITLES = "|".join(re.escape(plain.title) for plain in (*RULES.values(), PART_SLOWER))
 _FINDING = re.compile(rf"^(\d+ (?:{_TITLES})) .*?({_TIME})(?= |$)")
 
 

@@ -8,14 +8,15 @@ from inspector.analysis import side_totals, two_sides
 from inspector.analysis.guard_words import guard_text
 from inspector.explain import ledger
 from inspector.explain.rules import RULES as ASKED
-from inspector.model.explain import Ledger, LedgerPart
+from inspector.model.account import Claim
+from inspector.model.explain import Finding, Ledger, LedgerPart
 from inspector.model.links import Related
 from inspector.present.answer import ledger_lines, named_parts
 from inspector.present.arrange import Arrangement, arranged, next_column
 from inspector.present.glossary import TERMS, terms_in
 from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table
-from inspector.present.words import PARTS, RULES, SOURCES
+from inspector.present.words import PART_SLOWER, PARTS, RULES, SOURCES, title
 from inspector.text import wrap
 from inspector.units import parse_figure
 
@@ -40,6 +41,17 @@ def part_names() -> set[str]:
         value for pairs in constants for name, value in pairs if name.isupper() and isinstance(value, str)
     }
     return {*named, *(name for name, _ in ledger.PARTS), *PARTS} - {ledger.PROFILE}
+
+
+def test_a_part_that_loses_is_not_told_as_the_whole_call() -> None:
+    def told(*blocks: int | None) -> str:
+        claims = tuple(Claim(block, "eager", (1.0, 1.0), "profiled") for block in blocks)
+        return title(Finding("slower_than_eager", "low", "", None, 1.0, (), "", claims=claims))
+
+    assert (
+        told(3) == PART_SLOWER.title
+        and told() == told(None) == told(3, None) == RULES["slower_than_eager"].title
+    )
 
 
 @pytest.mark.parametrize("source", SOURCES)

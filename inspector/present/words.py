@@ -174,13 +174,25 @@ SOURCES = {
 """What a part's milliseconds rest on."""
 
 
+PART_SLOWER = Plain(
+    "A part is slower than in eager, cause unknown",
+    "one part of it takes longer than in eager, and no known cause fits",
+)
+
+
+def _plain(finding: Finding) -> Plain | None:
+    """Of blocks alone, which may lose in a call that wins, the whole is not said to."""
+    blocks = bool(finding.claims) and all(claim.block is not None for claim in finding.claims)
+    return PART_SLOWER if blocks and finding.rule == "slower_than_eager" else RULES.get(finding.rule)
+
+
 def title(finding: Finding) -> str:
     """A finding's rule as a headline."""
-    plain = RULES.get(finding.rule)
+    plain = _plain(finding)
     return plain.title if plain is not None else spaced(finding.rule)
 
 
 def why(finding: Finding) -> str:
     """Its cause in one clause."""
-    plain = RULES.get(finding.rule)
+    plain = _plain(finding)
     return plain.why if plain is not None else finding.title

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
-from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.estimate import GPU_KERNEL_MS, memory_ms, peak
 from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, about, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
@@ -72,9 +72,10 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def _saved_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
-    """Milliseconds a call that TF32 would save: no more than lies above moving the bytes."""
+    """Milliseconds a call that TF32 would save: no more than lies above moving the bytes, and above what any
+    kernel takes."""
     moving = memory_ms(launch.bytes or 0, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu)
-    return (launch.ms - max(launch.ms * (1 - SAVED), moving)) * graph.runs
+    return (launch.ms - max(launch.ms * (1 - SAVED), moving, GPU_KERNEL_MS)) * graph.runs
 
 
 def _disabled(graph: GraphCase, supposed: bool, known: bool) -> bool:
