@@ -84,6 +84,12 @@ def test_printing_the_time_is_no_wait_for_the_device() -> None:
     assert region.waits
 
 
+def test_a_chain_as_long_as_python_reads_is_read() -> None:
+    chain = "x" + ".a" * 980
+    read = program(WARM + f"\n{chain}()\n")
+    assert read.regions
+
+
 def test_a_function_of_the_programs_own_waits_where_one_that_it_calls_does() -> None:
     helpers = "def sync():\n    if gpu:\n        torch.cuda.synchronize()\ndef finish():\n    sync()\n"
     called = helpers + WARM.replace("print(", "finish()\nprint(")

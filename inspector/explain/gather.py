@@ -70,7 +70,13 @@ def gather(
     replays, machine = newest_replays(results)
     processes = first_rank(recorded_calls(run))
     times = measured_times(run, all_in_eager(facts, len(run.graphs)))
-    programs = tuple(read_program(text, shown) for shown, text in program_sources(run))
+    failed: list[Problem] = []
+    programs: list[Program] = []
+    for shown, text in program_sources(run):
+        lines = Program(shown, tuple(text.splitlines()))
+        program, problems = guarded(partial(read_program, text, shown), lines, shown, "its source")
+        programs.append(program)
+        failed += problems
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     threads = _threads(graphs, programs)
     same = host is not None and run.manifest is not None and run.manifest.host == host.name
@@ -85,7 +91,6 @@ def gather(
     # Read once, and only where somebody asks.
     traced = cache(partial(dynamo_graphs, run))
     sides: Sides | None = None
-    failed: list[Problem] = []
     if profiles is not None:
         work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms, traced())
         sides, problems = guarded(work, None, run.shown, "both sides' profiles")
@@ -140,7 +145,7 @@ def gather(
         counters=all_counters(processes),
         records=tuple(record for log in run.logs for record in log.records),
         log_path=run.logs[0].path if run.logs else "",
-        programs=programs,
+        programs=tuple(programs),
         threads=threads,
         compile_s=compile_time,
         compile_source=compile_source,

@@ -180,12 +180,13 @@ def read_program(text: str, path: str) -> Program:
 
 def dotted(node: ast.AST) -> str:
     """``a.b.c`` of a name or attribute; the tail only where the front is an expression."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
     if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        front = dotted(node.value)
-        return f"{front}.{node.attr}" if front else node.attr
-    return ""
+        names.append(node.id)
+    return ".".join(reversed(names))
 
 
 def _tail(call: ast.Call) -> str:

@@ -23,6 +23,9 @@ from inspector.units import duration, plural
 _PLANNED = re.compile(r"aten::_cudnn_attention_(?:forward|backward)")
 _CALL = re.compile(r"torch\.ops\.aten\._(?:scaled_dot_product_)?cudnn_attention")
 _CHOSEN = re.compile(r"CUDNN_ATTENTION|enable_cudnn_sdp")
+_NO_CACHE = (
+    "once with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, as cached graphs keep the backend they were traced with"
+)
 _OTHERS_FIRST = ("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
 """aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: priority_order."""
 
@@ -35,9 +38,7 @@ def find(case: Case) -> Iterable[Finding]:
         return
     worst, share = planned[0], case.share(cost)
     chosen = any(_CHOSEN.search(line) for program in case.programs for line in program.lines)
-    others = (
-        "" if chosen else "torch.backends.cuda.enable_cudnn_sdp(False), which leaves attention to others; or "
-    )
+    others = "" if chosen else f"torch.backends.cuda.enable_cudnn_sdp(False), {_NO_CACHE}; or "
     yield Finding(
         rule="planned_anew",
         severity=severity_of(share),
