@@ -154,6 +154,13 @@ def softmax_fallback(corpus: Path) -> Case:
     return replace(found, graphs=(replace(graph, launches=(launch,), runs=1.0),))
 
 
+def test_the_same_kernel_with_another_beside_it_is_not_the_same() -> None:
+    """cuBLAS splits a product without its bias in two kernels."""
+    split = block([("gemm", 1.0)], [("gemm", 1.1), ("gemm_split_k", 0.9)])
+    assert change(split) == "the same library kernel, and 900 us in others that eager does not run"
+    assert change(block([("gemm", 1.0)], [("gemm", 1.9), ("fill", 0.1)])) == "the same library kernel"
+
+
 def test_a_gradient_in_pieces_loses_against_atens_own() -> None:
     """Of a block with batch norm in it only what the gradient's kernels took more is claimed."""
     name = "void at::native::(anonymous namespace)::upsample_bilinear2d_backward_out_frame<float>(int)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from inspector.analysis.steady import RUN_TO_RUN
+from inspector.analysis.steady import MOST, RUN_TO_RUN
 from inspector.analysis.two_sides import library_kernels, same_kernel
 from inspector.model.calls import CallGroup
 from inspector.model.source import short_places
@@ -80,7 +80,11 @@ def change(block: Block) -> str:
     before, after = (max(round(sum(k.calls for k in kernels)), 1) for kernels in (eager, compiled))
     library, before_library = library_kernels(compiled), library_kernels(eager)
     if library and before_library and same_kernel(before_library, library):
-        return SAME_KERNEL
+        names = {kernel.name for kernel in before_library}
+        more = sum(kernel.ms for kernel in library if kernel.name not in names)
+        if more <= 0 or more < MOST * block.difference_ms:
+            return SAME_KERNEL
+        return f"{SAME_KERNEL}, and {duration(more)} in others that eager does not run"
     if library and library[0].ms >= 0.5 * (block.compiled_ms or 0.0):
         return "another library kernel"
     return f"{before} -> {after} kernels" if before != after else ""
