@@ -97,6 +97,9 @@ def test_a_function_of_the_programs_own_waits_where_one_that_it_calls_does() -> 
     assert region.waits
     (region,) = program(called.replace("torch.cuda.synchronize()", "print(gpu)")).regions
     assert not region.waits
+    for name, waits in (("utils.device_sync", True), ("run_async", False), ("finish", False)):
+        (region,) = program(WARM.replace("print(", f"{name}()\nprint(")).regions
+        assert region.waits == waits
 
 
 HANDED = """

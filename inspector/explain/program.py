@@ -369,12 +369,17 @@ def _kept(statement: ast.stmt) -> bool:
     return appended or isinstance(statement, ast.AugAssign)
 
 
+# sync(), device_sync(), accelerator.synchronize(), but not async_call()
+_SYNC = re.compile(r"(?<![aA])sync")
+
+
 def _waits(tree: ast.Module, inside: list[ast.stmt]) -> bool:
-    """Whether something needs a result before the clock is read again, a function of the file's own among it
-    (``sync()``). The last statement reads the clock: what that prints is the time."""
+    """Whether something needs a result before the clock is read again, a function of the file's own among it,
+    and by its name one of another's. The last statement reads the clock: what that prints is the time."""
     waiting = _reaching(tree, WAITS - {"print"}, _tail)
     return any(
         _tail(call) in (waiting if statement is inside[-1] else waiting | {"print"})
+        or _SYNC.search(_tail(call)) is not None
         for statement in inside
         for call in ast.walk(statement)
         if isinstance(call, ast.Call)
