@@ -34,7 +34,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    data = {**asdict(finding), "measured": finding.measured}
+    saves = None if finding.saves is None else list(finding.saves)
+    data = {**asdict(finding), "measured": finding.measured, "saves_ms": saves}
     if finding.trial is not None:
         data["trial"] = {
             **pick(finding.trial, "mode dynamic whole in_place"),

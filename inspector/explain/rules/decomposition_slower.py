@@ -18,7 +18,6 @@ from inspector.explain.case import Case
 from inspector.explain.claims import on_block
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.explain.whole_operators import LEAST_TIMES, found_slower, slower_operators
-from inspector.model.account import ClaimHow
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block, KernelTime
 from inspector.model.waste import WholeOperator
@@ -47,7 +46,6 @@ _INTERPOLATIONS = {
 _MODE = re.compile(r"'([a-z-]+)'")
 # void at::native::(anonymous namespace)::upsample_bilinear2d_backward_nhwc_out_frame<float, float>(int, ...
 _GRADIENT = re.compile(r"::(\w+?_backward)\w*<")
-_HOW: ClaimHow = "profiled"
 _PIECES = "index_put"
 """What autograd makes of the gathers that an operator was taken apart into, in names of generated kernels."""
 
@@ -109,8 +107,8 @@ def _gradients(case: Case) -> Iterable[Finding]:
             how="measured",
             share=case.share(cost),
             claims=tuple(
-                on_block(item.number, (min(item.lost_ms, case.least_lost_ms(item.block)), item.lost_ms), _HOW)
-                for item in items
+                on_block(item.number, (min(item.lost_ms, sure), item.lost_ms), "profiled")
+                for item, sure in ((item, case.least_lost_ms(item.block)) for item in items)
             ),
         )
 
