@@ -82,7 +82,7 @@ RULES: dict[str, Plain] = {
         "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
     ),
     "planned_anew": Plain(
-        "A library plans its work in each call", "a library plans an operator on the host in each call anew"
+        "A library plans its work in each call", "a library plans an operator anew in each call, on the host"
     ),
     "page_faults": Plain(
         "Memory is fetched anew on each call",
