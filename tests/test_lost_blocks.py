@@ -209,8 +209,10 @@ def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallba
     slower = case([work], side(4.0, 1.0, True, host=1.0), replace(other, host=other.host), 4.0, 49.0)
     (bound,) = host_bound.find(replace(slower, graphs=softmax_fallback.graphs))
     assert "; 44.8 ms in aten::topk itself, 8 times 5.60 ms" in bound.title
-    quick = replace(sides[1], operators=(replace(attention, ms=0.3),))
-    assert not list(planned_anew.find(case([work], sides[0], quick, 49.0, 49.0)))
+    # With its plan at hand it may take longer than a launch, too.
+    for ms in (0.3, 8 * 0.2):
+        quick = replace(sides[1], operators=(replace(attention, ms=ms),))
+        assert not list(planned_anew.find(case([work], sides[0], quick, 49.0, 49.0)))
 
 
 def test_what_of_eager_has_no_name_may_have_been_its_host(softmax_fallback: Case) -> None:
