@@ -12,7 +12,7 @@ from inspector.analysis.two_sides import two_sided_ledger
 from inspector.explain import explain
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
-from inspector.explain.claims import on_block, on_part, on_whole, settle
+from inspector.explain.claims import _surely, on_block, on_part, on_whole, settle
 from inspector.explain.doubts import profile_fits
 from inspector.explain.engine import _as_lost, _as_sure, explain_case
 from inspector.explain.gather import gather
@@ -569,3 +569,12 @@ def test_each_part_has_its_three_figures_and_what_is_claimed(softmax: Case, widt
     (kernel,) = (line for line in lines if "200..403 us" in line)
     assert kernel.split()[0].startswith("cpp") and "597..800 us" in kernel
     assert not list(loss_lines(explanation.account, width)), "no slower than eager"
+
+
+def test_a_rounding_error_is_no_sure_gain() -> None:
+    """The least that a part could take is what it took, but for the last digit of a float."""
+    part = Part("mm", 0.3, "profiled", least_ms=(0.1, 0.3 - 1e-16))
+    claim = Claim(None, "least", (0.1, 0.2), "estimated")
+    rule = Rule("some", Stage.CODE, lambda case: ())
+    assert part.least_ms is not None and 0 < part.ms - part.least_ms[1] < 1e-12
+    assert _surely(claim, part, rule).ms == (0.0, 0.2)
