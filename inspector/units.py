@@ -50,18 +50,20 @@ def duration_range(ms: tuple[float, float], between: str = " to ", below: str = 
         return first
     if ms[0] <= 0:
         return below + last
-    number, unit = _scaled(ms[1], _TIMES)
     if ms[0] * 100 >= ms[1]:
-        places = len(number.partition(".")[2])
-        first = f"{ms[0] / dict(_TIMES)[unit]:,.{places}f}"
+        first = _as_in(ms[0], *_scaled(ms[1], _TIMES))
     return f"{first}{between}{last}"
 
 
 def with_spread(ms: float, iqr_ms: float) -> str:
     """`17.2 ± 0.4 us`: a median with half the interquartile range, in the median's unit and places."""
     number, unit = _scaled(ms, _TIMES)
-    places = len(number.partition(".")[2])
-    return f"{number} ± {iqr_ms / 2 / dict(_TIMES)[unit]:,.{places}f} {unit}"
+    return f"{number} ± {_as_in(iqr_ms / 2, number, unit)} {unit}"
+
+
+def _as_in(ms: float, number: str, unit: str) -> str:
+    """Milliseconds in another figure's unit and places, without the unit."""
+    return f"{ms / dict(_TIMES)[unit]:,.{len(number.partition('.')[2])}f}"
 
 
 def size(count: float | None) -> str:

@@ -22,8 +22,7 @@ from .index_ranges import IndexReader, closure_of, names_in
 _STATEMENT = re.compile(r"\s+(\w+) = (ops|self)\.(\w+)\((.*)\)$")
 _FUNCTION = re.compile(r"\s+def (\w+)\(self, ops\):")
 _RETURN = re.compile(r"\s+return (\w+)$")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_WORDS = re.compile(r"([A-Za-z_]\w*)")
+_WORD = re.compile(r"([A-Za-z_]\w*)")
 _QUOTED = re.compile(r"'([^']*)'")
 _Statement = tuple[str, str, str, Sequence[str]]
 """Target, `ops` or `self`, call and its arguments, of which every second piece is a word; of a ``return`` no
@@ -214,21 +213,14 @@ class LoopValues:
             elif holder == "self":
                 names[target] = self._of_self(call, arguments, names, scope)
             else:
-                words = arguments[1::2]
-                operands = tuple(names[word] for word in words if word in names)
-                text = "".join(
-                    "%" if place % 2 and word in names else word for place, word in enumerate(arguments)
-                )
-                names[target] = self._number(call, operands, text, scope)
+                names[target] = self._number(call, *_numbered(arguments, names), scope)
         return result
 
     def _of_self(self, call: str, arguments: Sequence[str], names: Mapping[str, int], scope: Scope) -> int:
         if call == "get_index":
             quoted = _QUOTED.search("".join(arguments))
             text = self._index.get(quoted[1], "") if quoted else ""
-            operands = tuple(self._indirect[word] for word in _WORD.findall(text) if word in self._indirect)
-            shown = _WORD.sub(lambda word: "%" if word[0] in self._indirect else word[0], text)
-            return self._number("get_index", operands, shown, ())
+            return self._number("get_index", *_numbered(_WORD.split(text), self._indirect), ())
         words = [word for word in arguments[1::2] if word in names]
         if call.startswith("set_indirect") and words:
             self._indirect["indirect" + call.removeprefix("set_indirect")] = names[words[0]]
@@ -410,6 +402,14 @@ class _Condition:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _numbered(pieces: Sequence[str], names: Mapping[str, int]) -> tuple[tuple[int, ...], str]:
+    """The values that a text's words name, and the text with a sign in place of each; `pieces` as in
+    `_Statement`."""
+    operands = tuple(names[word] for word in pieces[1::2] if word in names)
+    text = "".join("%" if place % 2 and piece in names else piece for place, piece in enumerate(pieces))
+    return operands, text
+
+
 def _functions(lines: Iterable[str]) -> dict[str, list[_Statement]]:
     functions: dict[str, list[_Statement]] = {}
     own: list[_Statement] | None = None
@@ -419,7 +419,7 @@ def _functions(lines: Iterable[str]) -> dict[str, list[_Statement]]:
         elif own is not None:
             if (match := _STATEMENT.match(line)) is not None:
                 target, holder, call, arguments = match.groups()
-                own.append((target, holder, call, _WORDS.split(arguments)))
+                own.append((target, holder, call, _WORD.split(arguments)))
             elif (match := _RETURN.match(line)) is not None:
                 own.append(("", "", match[1], ()))
     return functions

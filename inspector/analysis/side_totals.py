@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nlargest
 
 from inspector.model.profile import HostEvent, Profile
@@ -63,7 +63,8 @@ def totals(
     marked = marks(profile)
     spans = union(marked) or _span(profile, windows)
     overlap = total - length_ms((piece.start, piece.end) for piece in work) if device else 0.0
-    host = _idle_parts(profile, work, spans) if device else _section_parts(profile, spans)
+    idle = without(spans, [(piece.start, piece.end) for piece in work]) if device else []
+    host = _idle_parts(profile, idle) if device else _section_parts(profile, spans)
     return SideTotals(
         calls=calls,
         device=device,
@@ -74,7 +75,7 @@ def totals(
         overlap_ms=overlap / calls if overlap > _ROUNDING else 0.0,
         transfers_ms=transfers / calls,
         host=tuple((name, ms / calls) for name, ms in host if ms > 0),
-        operators=_longest_operators(profile, work, spans, calls) if device else (),
+        operators=_longest_operators(profile, idle, spans, calls) if device else (),
         notes=tuple(notes),
     )
 
@@ -90,13 +91,8 @@ def _span(profile: Profile, windows: Sequence[Interval]) -> list[Interval]:
     return [(start, max(ends))]
 
 
-def _idle(work: Sequence[Work], spans: Sequence[Interval]) -> list[Interval]:
-    return without(spans, [(piece.start, piece.end) for piece in work])
-
-
-def _idle_parts(profile: Profile, work: Sequence[Work], spans: Sequence[Interval]) -> list[tuple[str, float]]:
+def _idle_parts(profile: Profile, idle: list[Interval]) -> list[tuple[str, float]]:
     """The device's idle time by what the host was in then: the innermost event that says something."""
-    idle = _idle(work, spans)
     parts = []
     for name, intervals in _host_intervals(profile).items():
         covered = within(intervals, idle)
@@ -106,17 +102,11 @@ def _idle_parts(profile: Profile, work: Sequence[Work], spans: Sequence[Interval
 
 
 def _longest_operators(
-    profile: Profile, work: Sequence[Work], spans: Sequence[Interval], calls: int
+    profile: Profile, idle: Sequence[Interval], spans: Sequence[Interval], calls: int
 ) -> tuple[HostOperator, ...]:
-    """By the time of an operator itself, without operators inside, in which the device idled."""
-    inside: dict[int, list[Interval]] = {}
-    for position, event in enumerate(profile.host):
-        # Waiting for the device is none of an operator's own work.
-        if _is_operator(event) or _is_sync(event):
-            outer = next(
-                (outer for outer in profile.around(position) if _is_operator(profile.host[outer])), -1
-            )
-            inside.setdefault(outer, []).append((event.start, event.end))
+    """By the time of an operator itself, without operators inside, in which the device was idle."""
+    # Waiting for the device is none of an operator's own work.
+    inside = _inside(profile, lambda event: _is_operator(event) or _is_sync(event), _is_operator)
     own: dict[str, list[Interval]] = {}
     counts: dict[str, int] = {}
     for position, event in enumerate(profile.host):
@@ -125,7 +115,6 @@ def _longest_operators(
                 without([(event.start, event.end)], inside.get(position, ()))
             )
             counts[event.name] = counts.get(event.name, 0) + 1
-    idle = _idle(work, spans)
     longest = nlargest(_CANDIDATES, own, key=lambda name: length_ms(own[name]))
     found = [
         HostOperator(name, length_ms(within(own[name], idle)) / calls, counts[name] / calls)
@@ -163,14 +152,8 @@ def _own(profile: Profile) -> Iterator[tuple[str, list[Interval]]]:
     In a compiled region (between its graphs) and in autograd's engine (in hooks) the program's own Python
     runs: a long gap between two events there, the runtime's calls among them, is none of torch's work.
     """
-    inside: dict[int, list[Interval]] = {}
-    calls: dict[int, list[Interval]] = {}
-    for position, event in enumerate(profile.host):
-        if event.kind != "runtime" and not _counts(event):
-            continue
-        outer = next((outer for outer in profile.around(position) if _counts(profile.host[outer])), -1)
-        kept = calls if event.kind == "runtime" else inside
-        kept.setdefault(outer, []).append((event.start, event.end))
+    inside = _inside(profile, lambda event: event.kind != "runtime" and _counts(event), _counts)
+    calls = _inside(profile, lambda event: event.kind == "runtime", _counts)
     for position, event in enumerate(profile.host):
         section = section_of(event)
         if section in _SECTIONS:
@@ -178,6 +161,18 @@ def _own(profile: Profile) -> Iterator[tuple[str, list[Interval]]]:
             if section == "autograd" or region_of(event) is not None:
                 own = without(own, _long(without(own, calls.get(position, ()))))
             yield _SECTIONS[section], own
+
+
+def _inside(
+    profile: Profile, wanted: Callable[[HostEvent], bool], holds: Callable[[HostEvent], bool]
+) -> dict[int, list[Interval]]:
+    """When the `wanted` events were, by the position of the innermost one around each that `holds`."""
+    inside: dict[int, list[Interval]] = {}
+    for position, event in enumerate(profile.host):
+        if wanted(event):
+            outer = next((outer for outer in profile.around(position) if holds(profile.host[outer])), -1)
+            inside.setdefault(outer, []).append((event.start, event.end))
+    return inside
 
 
 def _counts(event: HostEvent) -> bool:

@@ -14,6 +14,7 @@ from inspector.model.fx import FxGraph, FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.source import contiguous
+from inspector.model.two_sides import KernelTime
 from inspector.model.waste import OperatorInput, WholeOperator
 
 from .dataflow import VIEW_OPERATORS, operator, shown
@@ -63,6 +64,12 @@ def kernels_of(name: str) -> tuple[str, ...]:
     if name.startswith("upsample"):
         return KERNELS["upsample"]
     return KERNELS.get(name, (name,))
+
+
+def is_kernel_of(kernel: KernelTime, name: str) -> bool:
+    """Whether a kernel is ATen's own for an operator, or its gradient, by its name."""
+    own = kernel.name.lower()
+    return not kernel.generated and any(part in own for part in kernels_of(name))
 
 
 def whole_operators(

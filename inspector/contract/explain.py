@@ -34,8 +34,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    saves = None if finding.saves is None else list(finding.saves)
-    data = {**asdict(finding), "measured": finding.measured, "saves_ms": saves}
+    data = {**asdict(finding), "measured": finding.measured, "saves_ms": finding.saves}
     if finding.trial is not None:
         data["trial"] = {
             **pick(finding.trial, "mode dynamic whole in_place"),

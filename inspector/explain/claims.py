@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from inspector.model.account import ROUNDING, Account, Claim, ClaimHow, Interval, Over, Part
+from inspector.model.account import Account, Claim, ClaimHow, Interval, Over, Part
 from inspector.model.explain import Finding, FindingHow
 
 from .case import GraphCase, Launch
@@ -217,8 +217,7 @@ def _surely(claim: Claim, part: Part, rule: Rule) -> Claim:
     guess = (claim.how, claim.over) == ("estimated", "least") and not rule.other_work
     if not guess or part.least_ms is None or part.least_ms[1] >= part.ms:
         return claim
-    sure = part.ms - part.least_ms[1] - part.claimed_ms[0]
-    sure = sure if sure > ROUNDING * part.ms else 0.0
+    sure = part.surely_over_least_ms(part.claimed_ms[0])
     return replace(claim, ms=(min(claim.ms[0], sure), claim.ms[1]))
 
 

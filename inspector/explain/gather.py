@@ -73,9 +73,8 @@ def gather(
     failed: list[Problem] = []
     programs: list[Program] = []
     for shown, text in program_sources(run):
-        lines = Program(shown, tuple(text.splitlines()))
-        program, problems = guarded(partial(read_program, text, shown), lines, shown, "its source")
-        programs.append(program)
+        program, problems = guarded(partial(read_program, text, shown), None, shown, "its source")
+        programs.append(program or Program(shown, tuple(text.splitlines())))
         failed += problems
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     threads = _threads(graphs, programs)

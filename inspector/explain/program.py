@@ -160,6 +160,7 @@ def read_program(text: str, path: str) -> Program:
     compiled = _compiled(tree)
     names = frozenset(name for name, _ in compiled if name)
     reaching = _reaching(tree, names)
+    waiting = _reaching(tree, WAITS - {"print"}, _tail)
     return Program(
         path=path,
         lines=lines,
@@ -168,7 +169,7 @@ def read_program(text: str, path: str) -> Program:
             for name, call in sorted(compiled, key=lambda item: item[1].lineno)
         ),
         assignments=tuple(_assignments(tree)),
-        regions=tuple(_regions(tree, reaching, text)),
+        regions=tuple(_regions(tree, reaching, waiting, text)),
         backward_line=_first(
             calls, lambda name: name in ("backward", "grad") or name.endswith((".backward", "autograd.grad"))
         ),
@@ -309,18 +310,24 @@ def _threads(calls: Iterable[ast.Call]) -> tuple[int, int] | None:
 # -- timed regions
 
 
-def _regions(tree: ast.Module, reaching: frozenset[str], text: str) -> Iterator[TimedRegion]:
+def _regions(
+    tree: ast.Module, reaching: frozenset[str], waiting: frozenset[str], text: str
+) -> Iterator[TimedRegion]:
     robust = any(word in text for word in _ROBUST)
     for owner in ast.walk(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
                 looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
-                for region, end in _regions_of_body(tree, body, reaching, robust):
+                for region, end in _regions_of_body(tree, body, reaching, waiting, robust):
                     yield replace(region, each_round=looping and not _kept(end))
 
 
 def _regions_of_body(
-    tree: ast.Module, body: list[ast.stmt], reaching: frozenset[str], robust: bool
+    tree: ast.Module,
+    body: list[ast.stmt],
+    reaching: frozenset[str],
+    waiting: frozenset[str],
+    robust: bool,
 ) -> Iterator[tuple[TimedRegion, ast.stmt]]:
     """Each with the statement that takes the difference."""
     for index, statement in enumerate(body):
@@ -330,12 +337,17 @@ def _regions_of_body(
         for end in range(index + 1, len(body)):
             if _takes_difference(body[end], clock):
                 inside = body[index + 1 : end + 1]
-                yield _region(tree, statement.lineno, inside, reaching, robust), body[end]
+                yield _region(tree, statement.lineno, inside, reaching, waiting, robust), body[end]
                 break
 
 
 def _region(
-    tree: ast.Module, first: int, inside: list[ast.stmt], reaching: frozenset[str], robust: bool
+    tree: ast.Module,
+    first: int,
+    inside: list[ast.stmt],
+    reaching: frozenset[str],
+    waiting: frozenset[str],
+    robust: bool,
 ) -> TimedRegion:
     last = max(statement.end_lineno or statement.lineno for statement in inside)
     calls = [call for statement in inside for call in ast.walk(statement) if isinstance(call, ast.Call)]
@@ -355,7 +367,7 @@ def _region(
         last=last,
         calls_compiled=bool(direct),
         includes_first_call=bool(direct) and (not warm or bool(compiles)),
-        waits=_waits(tree, inside),
+        waits=_waits(inside, waiting),
         data_lines=tuple(sorted(set(data))),
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),
@@ -373,10 +385,9 @@ def _kept(statement: ast.stmt) -> bool:
 _SYNC = re.compile(r"(?<![aA])sync")
 
 
-def _waits(tree: ast.Module, inside: list[ast.stmt]) -> bool:
-    """Whether something needs a result before the clock is read again, a function of the file's own among it,
-    and by its name one of another's. The last statement reads the clock: what that prints is the time."""
-    waiting = _reaching(tree, WAITS - {"print"}, _tail)
+def _waits(inside: list[ast.stmt], waiting: frozenset[str]) -> bool:
+    """Whether something needs a result before the clock is read again: what `waiting` names, a function of
+    another file by its name. The last statement reads the clock: what that prints is the time."""
     return any(
         _tail(call) in (waiting if statement is inside[-1] else waiting | {"print"})
         or _SYNC.search(_tail(call)) is not None

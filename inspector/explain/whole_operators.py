@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.analysis.steady import SAME
-from inspector.analysis.whole_operators import kernels_of
+from inspector.analysis.whole_operators import is_kernel_of
 from inspector.frozen import dataclass
 from inspector.model.account import Claim, ClaimHow, Interval
 from inspector.model.explain import Finding, FindingHow, Trial
@@ -221,7 +221,6 @@ def _profiled(
     case: Case, graph: GraphCase, operators: Sequence[WholeOperator], calls: set[int], how: ClaimHow
 ) -> _Alone | None:
     """What eager's kernels for the operators take in the blocks of these launches."""
-    known = [kernels_of(item.operator) for item in operators]
     kernels: list[KernelTime] = []
     whole = 0.0
     for block in case.sides.joined.blocks if case.sides is not None else ():
@@ -230,12 +229,10 @@ def _profiled(
             kernels += (
                 kernel
                 for kernel in block.eager_kernels
-                if not kernel.generated
-                and any(part in kernel.name.lower() for parts in known for part in parts)
+                if any(is_kernel_of(kernel, item.operator) for item in operators)
             )
-    names = [kernel.name.lower() for kernel in kernels]
     # Of each of them, or it is not known what all of them take.
-    if not all(any(part in name for name in names for part in parts) for parts in known):
+    if not all(any(is_kernel_of(kernel, item.operator) for kernel in kernels) for item in operators):
         return None
     ms = sum(kernel.ms for kernel in kernels)
     words = f"{duration(ms)}, in eager ({kernel_text(kernels[0])})"

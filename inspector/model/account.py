@@ -70,9 +70,13 @@ class Part:
     @property
     def left_ms(self) -> float:
         """What it surely takes over the least, and nobody claims; 0 where the least is not known."""
+        return self.surely_over_least_ms(self.claimed_ms[1])
+
+    def surely_over_least_ms(self, claimed_ms: float) -> float:
+        """What it surely takes over the least and what is claimed; 0 where the least is not known."""
         if self.least_ms is None:
             return 0.0
-        left = self.ms - self.least_ms[1] - self.claimed_ms[1]
+        left = self.ms - self.least_ms[1] - claimed_ms
         return left if left > ROUNDING * self.ms else 0.0
 
 

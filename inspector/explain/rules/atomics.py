@@ -122,9 +122,10 @@ def _added(launch: Launch) -> int:
 
 def _by_data(launch: Launch) -> bool:
     """Not where the forward pass worked the indices out and kept them."""
-    if launch.role == "fallback" or _WORKED_OUT in launch.name:
-        return launch.role == "fallback"
-    return any(indexed_by_data(leaf) for leaf in launch.leaves if _adds(leaf))
+    if launch.role == "fallback":
+        return True
+    adding = (leaf for leaf in launch.leaves if _adds(leaf))
+    return _WORKED_OUT not in launch.name and any(map(indexed_by_data, adding))
 
 
 def _largest_input(graph: GraphCase, launch: Launch) -> int:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from inspector.analysis.whole_operators import KERNELS, RANDOM
+from inspector.analysis.whole_operators import KERNELS, RANDOM, is_kernel_of
 from inspector.explain.block_words import kernel_text
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
@@ -124,8 +124,7 @@ def _evidence(case: Case, item: _Gradient) -> Iterable[Evidence]:
 
 
 def _is_gradient(kernel: KernelTime, name: str) -> bool:
-    own = kernel.name.lower()
-    return not kernel.generated and "backward" in own and any(part in own for part in KERNELS[name])
+    return is_kernel_of(kernel, name) and "backward" in kernel.name.lower()
 
 
 def _ms(kernels: Iterable[KernelTime]) -> float:
