@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 from build import artifacts, call, code, coverage, fx_graph, fx_node, node, origins, unpack
 from conftest import DATA
 
-from inspector.analysis.crossref import CrossReference
+from inspector.analysis.crossref import CrossReference, _Covered
 from inspector.analysis.linkage import _FxEvidence, link_graph
 from inspector.model.code import Allocation, Kernel
 from inspector.model.fx import FxNode, TensorMeta
@@ -282,6 +283,16 @@ def test_every_way_in_gives_the_same_answer(small: CrossReference, ref: Ref) -> 
 def test_a_kernel_line_leads_to_the_kernel(small: CrossReference) -> None:
     assert small.related(Ref("code_line", "12")).leaves == {"op0", "op1"}
     assert small.related(Ref("code_line", "7")).kernels == frozenset()
+
+
+def test_a_line_in_several_spans_is_the_first_ones() -> None:
+    rng = random.Random(5)
+    for _ in range(200):
+        begins = [rng.randrange(30) for _ in range(rng.randrange(6))]
+        spans = [(number, LineSpan(first, first + rng.randrange(9))) for number, first in enumerate(begins)]
+        covered = _Covered(spans)
+        for line in range(-1, 45):
+            assert covered.at(line) == next((key for key, span in spans if line in span), None)
 
 
 def test_unknown_keys_are_no_error(small: CrossReference) -> None:

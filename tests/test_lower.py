@@ -821,6 +821,12 @@ def test_a_power_is_all_of_its_products_and_no_sum() -> None:
     }  # fmt: skip
 
 
+def test_a_sum_of_thousands_of_terms_is_read() -> None:
+    source = "def k(in_ptr0, xnumel):\n    tmp0 = tl.load(in_ptr0)\n    tmp1 = tmp0" + " + tmp0 * 2.0" * 1200
+    (_, made) = triton_statements(source, "k")
+    assert made.names == ("tmp0",) and made.kinds == {"add", "mul"} and made.constants == (2.0,) * 1200
+
+
 @pytest.mark.slow
 def test_a_cpp_kernel_is_compiled_with_its_lines(corpus: Path, tmp_path: Path) -> None:
     run = Run.open(corpus / "cpu-torch2.13" / "breaks")

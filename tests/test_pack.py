@@ -216,6 +216,7 @@ def test_the_same_name_is_the_same_everywhere() -> None:
         "AKIA" + "A1" * 8,
         "AIza" + "a1" * 20,
         "eyJ" + "a1" * 8 + "." + "b2" * 8 + "." + "c3" * 8,
+        "Bearer " + "a1" * 8,
     ],
 )
 def test_a_token_that_stands_alone_is_replaced(token: str) -> None:

@@ -678,3 +678,11 @@ def test_a_shortened_break_has_the_stack_that_a_trace_has_of_it() -> None:
     (told,) = whole_stacks([short], [replace(traced, compile_id="1/0", frames=(place,)), traced])
     assert (told.frames, told.suppressed, told.line) == ((users, place), False, 120)
     assert whole_stacks([short], []) == [short]
+
+
+def test_empty_lines_stay_between_foreign_lines_and_start_nothing() -> None:
+    torchs = "V1121 05:00:18.841000 12448 torch/_inductor/x.py:7] [__cudagraphs] skipping"
+    log = parse_torch_log(f"\n\nprinted\n\n\nmore\n\n{torchs}\n\n\nlast\n", "a.log")
+    assert [(record.line, record.message) for record in log.records] == [
+        (3, "printed\n\n\nmore\n"), (8, "skipping"), (11, "last"),
+    ]  # fmt: skip

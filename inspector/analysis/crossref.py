@@ -3,13 +3,17 @@ that it became and all that it came from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
 
 from inspector.model.fx import FxGraph
 from inspector.model.links import Evidence, Linkage, Ref, Related
 from inspector.model.run import GraphArtifacts
 from inspector.model.source import LineSpan
+
+_Key = TypeVar("_Key")
 
 
 class CrossReference:
@@ -47,6 +51,14 @@ class CrossReference:
             self._fx_of_leaf[candidate.name] = candidate.origins
             for origin in candidate.origins:
                 self._leaves_of_fx.setdefault(origin, set()).add(candidate.name)
+        self._call_at = _Covered([(call, self._call_span(call)) for call in self._calls])
+        self._kernel_at = _Covered(
+            [
+                (kernel.name, kernel.span)
+                for kernel in (artifacts.code.kernels if artifacts.code else ())
+                if kernel.span is not None
+            ]
+        )
         self._after = _Sources(artifacts.fx_after)
         self._before = _Sources(artifacts.fx_before)
 
@@ -112,12 +124,10 @@ class CrossReference:
         )
 
     def _from_line(self, line: int) -> Related:
-        for call in self._calls.values():
-            if line in self._call_span(call.index):
-                return self._from_calls({call.index})
-        for kernel in self._artifacts.code.kernels if self._artifacts.code else ():
-            if kernel.span is not None and line in kernel.span:
-                return self._from_calls(self._calls_of_kernel.get(kernel.name, set()), kernels={kernel.name})
+        if (call := self._call_at.at(line)) is not None:
+            return self._from_calls({call})
+        if (kernel := self._kernel_at.at(line)) is not None:
+            return self._from_calls(self._calls_of_kernel.get(kernel, set()), kernels={kernel})
         return Related(code=(LineSpan(line, line),))
 
     def _leaves_of_call(self, call: int) -> Iterable[str]:
@@ -166,6 +176,29 @@ class CrossReference:
             code=tuple(sorted(spans, key=lambda span: span.first)),
             evidence=tuple(evidence),
         )
+
+
+class _Covered(Generic[_Key]):
+    """Which of many spans a line lies in: of several the first that was given."""
+
+    def __init__(self, spans: Sequence[tuple[_Key, LineSpan]]) -> None:
+        self._from: list[int] = []
+        """Lines at which the answer may change."""
+        self._keys: list[_Key | None] = []
+        begins = sorted((span.first, order) for order, (_, span) in enumerate(spans))
+        at, open_spans = 0, list[int]()
+        for line in sorted({line for _, span in spans for line in (span.first, span.last + 1)}):
+            while at < len(begins) and begins[at][0] == line:
+                heappush(open_spans, begins[at][1])
+                at += 1
+            while open_spans and spans[open_spans[0]][1].last < line:
+                heappop(open_spans)
+            self._from.append(line)
+            self._keys.append(spans[open_spans[0]][0] if open_spans else None)
+
+    def at(self, line: int) -> _Key | None:
+        place = bisect_right(self._from, line)
+        return self._keys[place - 1] if place else None
 
 
 class _Sources:

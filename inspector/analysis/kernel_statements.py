@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from inspector.frozen import dataclass
@@ -118,59 +118,67 @@ def _statements(body: list[ast.stmt], values: set[str], pointers: frozenset[str]
 
 def _collect(node: ast.expr, parts: _Parts, values: set[str], pointers: frozenset[str]) -> None:
     """What one expression reads and does; addresses and masks of loads and stores are left out."""
+    # A sum of a thousand terms nests a thousand deep.
+    left = [node]
+    while left:
+        left += reversed(_operands(left.pop(), parts, values, pointers))
+
+
+def _operands(
+    node: ast.expr, parts: _Parts, values: set[str], pointers: frozenset[str]
+) -> Sequence[ast.expr]:
+    """What is left to look at of an expression, its own part being in `parts`."""
     if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if name in ("load", "store") or name.startswith("atomic_"):
-            parts.stores |= name != "load"
-            parts.pointer = _pointer(node.args[0], pointers) if node.args else None
-            if name != "load":
-                for argument in node.args[1:2]:
-                    _collect(argument, parts, values, pointers)
-            elif node.args:
-                # An index that was itself loaded: an embedding's.
-                parts.names.update(dict.fromkeys(_value_names(node.args[0], values)))
-            return
-        if name == "where" and node.args and not _value_names(node.args[0], values):
-            # A mask of the grid: what lies outside is never stored.
-            for argument in node.args[1:2] + [
-                other for other in node.args[2:] if _value_names(other, values)
-            ]:
-                _collect(argument, parts, values, pointers)
-            return
-        if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
-            _collect(node.func.value, parts, values, pointers)
-        if name == "full":
-            arguments = node.args[1:2]
-        elif name in _PASSED_ON or name in ("sum", "max2", "min2"):
-            arguments = node.args[:1]
-        if name not in _PASSED_ON:
-            parts.kinds.add(name)
-        for argument in arguments:
-            _collect(argument, parts, values, pointers)
-    elif isinstance(node, ast.BinOp):
+        return _call_operands(node, parts, values, pointers)
+    if isinstance(node, ast.BinOp):
         parts.kinds.add(_BINARY.get(type(node.op), "other"))
-        _collect(node.left, parts, values, pointers)
-        _collect(node.right, parts, values, pointers)
-    elif isinstance(node, ast.UnaryOp):
+        return node.left, node.right
+    if isinstance(node, ast.UnaryOp):
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
             _constant(node.operand, parts, -1)
-            return
+            return ()
         parts.kinds.add({ast.USub: "neg", ast.Invert: "not", ast.Not: "not"}.get(type(node.op), "other"))
-        _collect(node.operand, parts, values, pointers)
-    elif isinstance(node, ast.Compare):
+        return (node.operand,)
+    if isinstance(node, ast.Compare):
         parts.kinds.update(_COMPARED.get(type(op), "other") for op in node.ops)
-        for part in (node.left, *node.comparators):
-            _collect(part, parts, values, pointers)
-    elif isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
-        _collect(node.value, parts, values, pointers)
-    elif isinstance(node, ast.Tuple | ast.List):
-        for part in node.elts:
-            _collect(part, parts, values, pointers)
-    elif isinstance(node, ast.Name):
+        return node.left, *node.comparators
+    if isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
+        return (node.value,)
+    if isinstance(node, ast.Tuple | ast.List):
+        return node.elts
+    if isinstance(node, ast.Name):
         parts.names[node.id] = None
     elif isinstance(node, ast.Constant):
         _constant(node, parts, 1)
+    return ()
+
+
+def _call_operands(
+    node: ast.Call, parts: _Parts, values: set[str], pointers: frozenset[str]
+) -> Sequence[ast.expr]:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name in ("load", "store") or name.startswith("atomic_"):
+        parts.stores |= name != "load"
+        parts.pointer = _pointer(node.args[0], pointers) if node.args else None
+        if name != "load":
+            return node.args[1:2]
+        if node.args:
+            # An index that was itself loaded: an embedding's.
+            parts.names.update(dict.fromkeys(_value_names(node.args[0], values)))
+        return ()
+    if name == "where" and node.args and not _value_names(node.args[0], values):
+        # A mask of the grid: what lies outside is never stored.
+        return [*node.args[1:2], *(other for other in node.args[2:] if _value_names(other, values))]
+    arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+    if name == "full":
+        arguments = node.args[1:2]
+    elif name in _PASSED_ON or name in ("sum", "max2", "min2"):
+        arguments = node.args[:1]
+    if name not in _PASSED_ON:
+        parts.kinds.add(name)
+    if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
+        return [node.func.value, *arguments]
+    return arguments
 
 
 def _constant(node: ast.Constant, parts: _Parts, sign: int) -> None:

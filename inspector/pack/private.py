@@ -111,15 +111,21 @@ _DISTINCT = re.compile(r"(?=.*\d)[\w+/=.~:-]{8,}|[A-Za-z0-9+/=_-]{20,}")
 
 _NUMBER_ADDRESS = re.compile(r"(?<![\w.-])(\d{1,3}(?:\.\d{1,3}){3})(:\d+)?(?![\w.])")
 _DEVICE = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})\b")
-_SUSPECT = re.compile(
-    r"[/@]|:\\|\.(?:com|org|edu|gov|int|lan|corp)|TOKEN|KEY|SECRET|PASS|CRED|AUTH|USER|LOGNAME|HOST|ADDR|NODENAME"
-    r"|host|token|secret|passw|api-?key|hf_|gh[pousr]_|github_pat|glpat|sk-|xox|AKIA|ASIA|AIza|eyJ|GPU-|MIG-"
-    r"|\d\.\d+\.\d+\.\d"
-)
-"""What a line has that one of the patterns fits."""
+_SUSPECT = (
+    "/", "@", ":\\", ".com", ".org", ".edu", ".gov", ".int", ".lan", ".corp", "TOKEN", "KEY", "SECRET",
+    "PASS", "CRED", "AUTH", "USER", "LOGNAME", "HOST", "ADDR", "NODENAME", "host", "token", "secret", "passw",
+    "apikey", "api-key", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "sk-", "xox",
+    "AKIA", "ASIA", "AIza", "eyJ", "Bearer", "GPU-", "MIG-",
+)  # fmt: skip
+"""A line that one of the patterns fits has one of these, or dots between numbers."""
+_NUMBERS = re.compile(r"\d\.\d+\.\d+\.\d")
 _LONGEST_NAME = 255
 """POSIX's NAME_MAX, which a user's folder and a machine's name keep to as well."""
 _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))
+
+
+def _suspect(line: str) -> bool:
+    return any(word in line for word in _SUSPECT) or (line.count(".") > 2 and bool(_NUMBERS.search(line)))
 
 
 def _spoken(names: Mapping[str, str]) -> list[str]:
@@ -147,7 +153,7 @@ class Private:
     def learn(self, text: str) -> None:
         """Take note of every name in a text that is unmistakable there."""
         for line in dict.fromkeys(text.split("\n")):
-            if _SUSPECT.search(line):
+            if _suspect(line):
                 self._learn(line)
 
     def _learn(self, text: str) -> None:
@@ -215,7 +221,7 @@ class Private:
     def clean(self, text: str) -> str:
         """The text with neutral names, as many lines as before."""
         text = self._secrets(text)
-        lines = (self._line(line) if _SUSPECT.search(line) else line for line in text.split("\n"))
+        lines = (self._line(line) if _suspect(line) else line for line in text.split("\n"))
         return self._words("\n".join(lines))
 
     def _line(self, text: str) -> str:

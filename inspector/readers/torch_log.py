@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 from inspector.model.logs import GraphBreak, LogRecord, Recompile, TorchLog
@@ -62,8 +63,15 @@ def parse_torch_log(text: str, path: str) -> TorchLog:
     ends within a line: the process was killed or the copy is incomplete.
     """
     parser = _Parser()
-    for number, line in enumerate(_lines(text), 1):
-        parser.read(line, number)
+    number = 0
+    for filled, group in groupby(_lines(text), bool):
+        lines = list(group)
+        if filled:
+            for at, line in enumerate(lines, number + 1):
+                parser.read(line, at)
+        else:
+            parser.blank(len(lines), number + 1)
+        number += len(lines)
     problems = []
     if text.strip() and not parser.torch_lines:
         message = (
@@ -124,6 +132,10 @@ class _Message:
         self.lines.append(text)
         self.last = number
 
+    def add_blank(self, count: int) -> None:
+        self.lines += [""] * count
+        self.last += count
+
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
@@ -180,6 +192,13 @@ class _Parser:
             self._breaks.append(_Message(header, text, number))
         else:
             self._read_record(header, text, number)
+
+    def blank(self, count: int, number: int) -> None:
+        """Empty lines, `count` of them from `number` on: part of the foreign text before them. There may be
+        millions."""
+        record = self._record
+        if record is not None and record.header is None and record.last == number - 1:
+            record.add_blank(count)
 
     def finish(self, path: str, problems: tuple[Problem, ...]) -> TorchLog:
         return TorchLog(
