@@ -324,6 +324,46 @@ def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     assert {block.graph for block in blocks} == {"g"}
 
 
+def test_what_runs_between_two_graphs_is_outside_on_both_sides() -> None:
+    """`x[keep]` breaks the graph, and `x[0]` begins the next one: in eager both are indexing."""
+    host: list[HostEvent] = []
+    for call_number in range(2):
+        start, marked = 1000.0 * call_number, len(host)
+        host.append(HostEvent("annotation", "inspector: call", 1, start, 500))
+        for number, after in ((0, ["aten::index"]), (1, ["aten::sort", "aten::select"])):
+            region, begun = len(host), start + 200 * number
+            name = f"Torch-Compiled Region: {number}/0"
+            host += [
+                HostEvent("operator", name, 1, begun, 190, parent=marked),
+                HostEvent(
+                    "annotation", f"## Call CompiledFxGraph key{number} ##", 1, begun + 1, 50, parent=region
+                ),
+                HostEvent("operator", f"triton_{number}", 1, begun + 2, 10, parent=region + 1),
+            ]
+            for place, operator in enumerate(after):
+                host += [
+                    HostEvent("operator", operator, 1, begun + 60 + 50 * place, 40, parent=region),
+                    HostEvent("operator", "aten::nonzero", 1, begun + 70 + 50 * place, 9, parent=len(host)),
+                ]
+        # Beside the call.
+        host.append(HostEvent("operator", "aten::item", 1, start + 700, 10))
+    profile = Profile("", tuple(host), ())
+    codes = {
+        f"key{number}": CompiledGraphCalls(f"g{number}", f"{number}/0", "forward", (), {})
+        for number in range(2)
+    }
+    placed = place_compiled(profile, work_of(profile)[0], codes, {"0/0", "1/0"})
+    assert placed.behind == (("aten::index",), ("aten::sort", "aten::select"))
+    names = ["aten::ge", "aten::index", "aten::select", "aten::sub", "aten::sort", "aten::select"]
+    once = [HostEvent("annotation", "inspector: call", 1, 0, 90), *map(_operator, names, range(10, 90, 10))]
+    eager = [replace(event, start=event.start + 1000.0 * turn) for turn in range(2) for event in once]
+    steps = [HostEvent("annotation", f"ProfilerStep#{turn}", 1, 1000.0 * turn, 900) for turn in range(2)]
+    graphs = [_program("ge"), replace(_program("getitem", "sub"), compile_id="1/0")]
+    places = place_eager(Profile("", (*eager, *steps), ()), graphs, 1.0, placed.behind).places
+    once_placed = [("0/0", (0,)), (None, ()), ("1/0", (0,)), ("1/0", (1,)), (None, ()), (None, ())]
+    assert [(place.graph, place.parts) for _, place in sorted(places.items())] == once_placed * 2
+
+
 def test_calls_of_a_program_are_those_that_run_an_operator() -> None:
     """Names of sub-graphs and modes are none, and one of the user's has its own name."""
     text = """\

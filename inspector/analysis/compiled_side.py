@@ -8,10 +8,12 @@ in the wrapper's order too: generated kernels by name, and between them those of
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 
 from inspector.frozen import dataclass
 from inspector.model.code import KernelCall
@@ -19,7 +21,7 @@ from inspector.model.profile import Profile
 from inspector.model.two_sides import LaunchTime, Phase
 
 from .dataflow import operator
-from .eager_side import Place, marked_calls, marks
+from .eager_side import Place, marked_calls, marks, within
 from .profile_work import (
     Interval,
     Work,
@@ -65,6 +67,8 @@ class CompiledPlaces:
     launches: tuple[LaunchTime, ...]
     runs: tuple[tuple[str, float], ...]
     notes: tuple[str, ...]
+    behind: tuple[tuple[str, ...], ...] = ()
+    """Of each of the `regions` the operators that the program runs outside of graphs up to the next."""
 
 
 def waiting_operators(profile: Profile) -> tuple[str, ...]:
@@ -143,6 +147,7 @@ def place_compiled(
         launches,
         ran,
         tuple(notes),
+        _behind(profile, runs, len(regions)),
     )
 
 
@@ -263,6 +268,24 @@ def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
         calls = max(keys.values(), default=1)
     order = [compile_id for _, compile_id in sorted(every)]
     return calls, [(start, end) for start, end, _ in outer], tuple(order[: period(order)])
+
+
+def _behind(profile: Profile, runs: Mapping[int, str], regions: int) -> tuple[tuple[str, ...], ...]:
+    """As most passes of so many regions have it."""
+    begun = [(event.start, event.thread) for event in profile.host if region_of(event) is not None]
+    marked = marks(profile)
+    found: list[list[str]] = [[] for _ in begun]
+    for position, event in enumerate(profile.host):
+        at = bisect_right(begun, event.start, key=itemgetter(0)) - 1
+        own = at >= 0 and event.kind == "operator" and event.thread == begun[at][1]
+        own = own and (not marked or within(event.start, marked))
+        own = own and section_of(event) is None and not is_backward(profile, position)
+        outer = [profile.host[outer] for outer in profile.around(position)] if own else []
+        inside = any(each.kind == "operator" and section_of(each) is None for each in outer)
+        if own and not inside and _around(profile, position, runs) is None:
+            found[at].append(event.name)
+    votes = [Counter(map(tuple, found[at::regions])) for at in range(regions)]
+    return tuple(vote.most_common(1)[0][0] for vote in votes)
 
 
 def _around(profile: Profile, position: int, runs: Mapping[int, str]) -> int | None:

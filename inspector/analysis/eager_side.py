@@ -11,17 +11,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from inspector.frozen import dataclass
 from inspector.model.profile import Profile
-from inspector.model.two_sides import Phase, ProgramGraph
+from inspector.model.two_sides import Phase, ProgramCall, ProgramGraph
 
 from .profile_work import MARK, Interval, Work, is_backward, outermost, section_of
 from .program_calls import token
 from .sequences import align
 
 _ENGINE = "autograd::engine::evaluate_function: "
+_NONE = ""
+"""The compile id of what the program runs between its graphs."""
 _MOST_CANDIDATES = 6
 """Calls between two neighbours that one operator may stand for; among more, it is nobody's."""
 
@@ -61,9 +63,17 @@ def marked_calls(profile: Profile) -> int | None:
     return len(profile.steps) or None if marks(profile) else None
 
 
-def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass: float = 1.0) -> Placed:
-    """`graphs` in the order in which one pass through the program runs them, each as often as it runs. A pass
-    is several steady calls where it calls its most called frame several times."""
+def place_eager(
+    profile: Profile,
+    graphs: Sequence[ProgramGraph],
+    calls_per_pass: float = 1.0,
+    behind: Sequence[Sequence[str]] = (),
+) -> Placed:
+    """`graphs` in the order in which one pass through the program runs them, each as often as it runs, and
+    the operators that the program runs outside of them `behind` each. A pass is several steady calls where it
+    calls its most called frame several times."""
+    outside = [ProgramGraph(_NONE, tuple(ProgramCall("", name, None) for name in names)) for names in behind]
+    graphs = [part for both in zip_longest(graphs, outside) for part in both if part is not None]
     once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
     wanted = [token(graph.calls[part].operator) for graph, part in once]
     tops = _outermost_forward(profile, frozenset(wanted))
@@ -106,10 +116,11 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass
         graph, part = once[last_call % len(once)]
         places[tops[last]] = Place(graph.compile_id, (part,), "forward", profile.host[tops[last]].name)
     windows = list(marked) or windows
+    places = {top: place for top, place in places.items() if place.graph != _NONE}
     for top in tops:
         if top not in places:
             event = profile.host[top]
-            places[top] = Place(None, (), "forward", event.name, _inside(event.start, marked))
+            places[top] = Place(None, (), "forward", event.name, within(event.start, marked))
     _place_backward(profile, places, marked)
     return Placed(places, calls, tuple(windows))
 
@@ -120,7 +131,7 @@ def _in_marks(
     """What operators are called; nothing for those outside of the calls that the recorder marked, as a loss
     and an optimizer, unless none of the program's calls is inside."""
     names = [token(profile.host[top].name) for top in tops]
-    inside = [_inside(profile.host[top].start, marked) for top in tops]
+    inside = [within(profile.host[top].start, marked) for top in tops]
     if not any(own and name in wanted for own, name in zip(inside, names, strict=True)):
         return names
     return [name if own else "" for own, name in zip(inside, names, strict=True)]
@@ -216,7 +227,7 @@ def _place_backward(profile: Profile, places: dict[int, Place], marked: Sequence
         if place is not None and place.graph is not None:
             places[position] = Place(place.graph, place.parts, "backward", name)
         else:
-            inside = _inside(event.start, marked) if marked else True
+            inside = within(event.start, marked) if marked else True
             places[position] = Place(None, (), "backward", name, inside)
 
 
@@ -237,5 +248,6 @@ def _a_pass_later(profile: Profile, backward: Iterable[int], forward: Collection
     return {at: number + further for number, name, at in early if number + further in seen.get(name, ())}
 
 
-def _inside(start: float, marked: Sequence[Interval]) -> bool:
+def within(start: float, marked: Sequence[Interval]) -> bool:
+    """Whether a moment lies in one of the marked calls."""
     return any(begin <= start < end for begin, end in marked)

@@ -112,7 +112,7 @@ def join_profiles(
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
-    calls_per_pass = 1.0
+    calls_per_pass, behind = 1.0, dict[int, tuple[str, ...]]()
     launches: tuple[LaunchTime, ...] = ()
     runs: tuple[tuple[str, float], ...] = ()
     waiting: tuple[str, ...] = ()
@@ -123,14 +123,16 @@ def join_profiles(
         launches, runs = places.launches, places.runs
         regions = regions if places.regions is None else places.regions
         calls_per_pass = places.calls_per_pass
+        behind = dict(enumerate(places.behind))
         waiting = waiting_operators(compiled)
         compiled_totals = totals(
             compiled, work, places.places, places.calls, places.windows, device, places.notes
         )
     if eager is not None:
         work, device = work_of(eager)
-        order = [programs[compile_id] for compile_id in regions if compile_id in programs]
-        placed = place_eager(eager, order, calls_per_pass)
+        known = [number for number, compile_id in enumerate(regions) if compile_id in programs]
+        order = [programs[regions[number]] for number in known]
+        placed = place_eager(eager, order, calls_per_pass, [behind.get(number, ()) for number in known])
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())
