@@ -22,7 +22,7 @@ from inspector.explain import explain
 from inspector.gather import fusion_of, summary_of
 from inspector.hardware.host import this_host
 from inspector.model.problem import InspectorError
-from inspector.pack.private import Private
+from inspector.pack.private import _FORMS, Private
 from inspector.pack.run import Packer
 from inspector.readers.run import Run
 from inspector.replay.store import load_results
@@ -224,3 +224,24 @@ def test_a_token_that_stands_alone_is_replaced(token: str) -> None:
     text = f"pulled with {token} at last"
     private.learn(text)
     assert token not in private.clean(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "in /home/ann/models/a.py", "file:///srv/ann/a.py", "C:\\Users\\ann\\a.py", "D:\\\\work\\\\a.log",
+        '"/home/Ann Lee/my model/a.py"', "# File: /home/Ann Lee/a.py:7 in forward",
+        "/tmp/torchinductor_ann/x", "USER=ann", "LOGNAME: ann", "USERNAME = 'ann'", "HOSTNAME=anns-box",
+        "HOST: anns-box", "MASTER_ADDR=anns-box", "SLURMD_NODENAME=anns-box", '"hostname": "anns-box"',
+        "host = anns-box", "ann@anns-box.example", "git@anns-box:work/a.git", "box.ann.com", "box.ann.org",
+        "box.ann.edu", "box.ann.gov:80", "box.internal", "box.intranet", "box.lan", "box.corp",
+        "s3://anns-bucket/a", "HF_TOKEN=a", "KEY: a", "A_SECRET=a", "DB_PASSWORD=a", "PASSWD=a",
+        "PASSPHRASE=a", "CREDENTIALS=a", "X_APIKEY=a", "AUTH=a", "--token a", "--apikey=a", "--api-key a",
+        "-secret a", "--password a", "--passwd a", "GPU-00000001-0002-0003-0004-000000000005",
+        "MIG-00000001-0002-0003-0004-000000000005", "https://ann:secret1@box/",
+        *(f"gh{kind}_{'a1' * 12}" for kind in "pousr"), "ASIA" + "A1" * 8,
+    ],
+)  # fmt: skip
+def test_no_pattern_fits_a_line_without_the_words_that_are_looked_for(line: str) -> None:
+    forms = [form for form in _FORMS if form._pattern.search(line)]
+    assert forms and all(any(form.finditer(line)) for form in forms)

@@ -47,7 +47,7 @@ def find(case: Case) -> Iterable[Finding]:
         if launch.role == "fallback" and _FALLBACK.search(launch.name):
             costly.append((graph.ms(launch), _largest_input(graph, launch), graph, launch))
             continue
-        if not _ATOMIC.search(launch.source):
+        if "atomic_add" not in launch.source or not _ATOMIC.search(launch.source):
             continue
         own = True
         part = 1.0

@@ -30,7 +30,8 @@ def find(case: Case) -> Iterable[Finding]:
     costly = []
     for graph, launch in case.launches():
         spills = launch.spills if launch.spills is not None else known.get(launch.name, 0)
-        spills -= _ARRAY if _INDEXES.search(launch.source) else 0
+        if spills >= LEAST_SPILLS and _INDEXES.search(launch.source):
+            spills -= _ARRAY
         if spills >= LEAST_SPILLS:
             costly.append((_claim(case, machine, graph, launch), spills, graph, launch))
     if not costly:
