@@ -165,9 +165,37 @@ def test_what_was_not_compared_or_could_surely_be_faster_is_not_healthy(softmax:
     case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
     ledger = make_ledger(case)
     account = open_account(case, ledger)
-    for claimed, rule in ((0.2, "healthy"), (0.4, None)):
-        said = healthy(case, ledger, replace(account, claimed_ms=(claimed, 1.0)))
+    for claimed, most, rule in ((0.2, 1.0, "healthy"), (0.4, 1.0, None), (0.0, 1.6, None)):
+        said = healthy(case, ledger, replace(account, claimed_ms=(claimed, most)))
         assert (said.rule if said is not None else None) == rule
+
+
+def test_an_operator_far_from_what_memory_gives_is_no_bound(
+    softmax: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As aten.median, 30 times slower than its bytes: nobody has shown that nothing is faster."""
+    case = timed(softmax, 3.0, 6.0, 2.95, None)
+    (graph,) = case.graphs
+    name = "torch.ops.aten.median.dim"
+    monkeypatch.setattr("inspector.explain.rules.healthy._near", lambda _, moved, ms: moved / ms > 1e9)
+    for moved, rule in ((round(3e10), "healthy"), (1000, "nothing_found")):
+        launches = tuple(
+            replace(
+                item,
+                ms=2.8,
+                measured=True,
+                role="fallback",
+                bytes=moved,
+                call=replace(item.call, kernel=name),
+            )
+            if item is graph.launches[-1]
+            else replace(item, ms=0.05, measured=True)
+            for item in graph.launches
+        )
+        told = explain_case(replace(case, graphs=(replace(graph, launches=launches),))).findings
+        said = next(finding for finding in told if finding.rule in ("healthy", "nothing_found"))
+        assert said.rule == rule and "aten.median.dim" in said.title
+        assert said.evidence[0].text == f"the longest kernel, 2.80 ms: {name}"
 
 
 def test_library_time_that_eager_has_too(softmax: Case) -> None:

@@ -297,6 +297,28 @@ def test_additions_are_counted_on_the_loops_that_add(profiled: Case) -> None:
     assert told.title.startswith("5,000 elements") and "the indices are worked out" in told.advice
 
 
+def test_sorting_is_no_advice_where_eager_sorts_and_takes_longer(profiled: Case) -> None:
+    graph, launch = next(
+        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
+    )
+    kernel = replace(launch.kernel, source="tl.atomic_add(out_ptr0, tmp0)") if launch.kernel else None
+    adding = replace(launch, ms=1.0, kernel=kernel, leaves=(), points=5000, role="generated")
+    adding = replace(adding, call=replace(adding.call, kernel="embedding_dense_backward"))
+    assert profiled.sides is not None
+    for eager_ms in (0.2, 3.0):
+        sorts = KernelTime(
+            "void at::native::(anonymous namespace)::sum_and_scatter<float, long>(long*)", 1.0, eager_ms
+        )
+        (block, *_) = profiled.sides.joined.blocks
+        block = replace(block, eager_kernels=(sorts,), launches=((graph.name, adding.call.index),))
+        sides = replace(profiled.sides, joined=replace(profiled.sides.joined, blocks=(block,)))
+        fallback = replace(adding, role="fallback")
+        case = replace(profiled, sides=sides, graphs=(replace(graph, launches=(fallback,)),))
+        (told,) = atomics.find(case)
+        assert told.advice.startswith("sort by index") == (eager_ms < 1.0)
+        assert (told.claims[0].ms[0] == 0.0) == ("is slower: 3.00 ms" in told.advice) == (eager_ms > 1.0)
+
+
 def test_advice_is_no_repetition_of_what_is_set(profiled: Case) -> None:
     (graph,) = profiled.graphs
     call = next(launch for launch in graph.launches if launch.name.endswith("addmm"))

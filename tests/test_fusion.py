@@ -212,6 +212,24 @@ def test_a_transposed_reader_is_missed_with_its_bytes_and_reason() -> None:
     assert report.noise["no_shared_data"] == 0
 
 
+def test_reductions_over_other_axes_are_no_matter_of_layouts() -> None:
+    """Sinkhorn's: the rows' sums, then with these the columns' in parts; both read the whole matrix."""
+    rows = build.computed("op0", (dense("x"),), (64,), reduce=(100,), inputs=(X,), users="op1")
+    read = build.dep("buf0", "16*c0 + c2", c0=4, c1=100, c2=16)
+    matrix = build.dep("x", "1600*c0 + c1 + 100*c2", c0=4, c1=100, c2=16)
+    columns = build.computed("op1", (read, matrix), (4, 100), reduce=(16,), inputs=(X,), users="OUTPUT")
+    log = build.fusion_log(("op0", "op1", "memory deps did not match"))
+    (missed,) = analyse_fusion(build.scheduled((rows, columns), (rows, columns), fusion=log)).missed
+    assert missed.category == "iteration_ranges" and missed.plain.startswith(
+        "the two reduce over different axes"
+    )
+    assert "layouts" not in missed.advice
+    # Of the same axis it is the addresses, of what is handed on.
+    other = build.computed("op1", (build.dep("buf0", "63 - c0", c0=64), dense("x")), (64,), reduce=(100,))
+    (missed,) = analyse_fusion(build.scheduled((rows, other), (rows, other), fusion=log)).missed
+    assert missed.category == "index_mismatch" and "buf0" in missed.plain
+
+
 def test_a_common_read_is_saved_once_and_a_dead_buffer_twice() -> None:
     one, two = producer(users="op1"), consumer()
     log = build.fusion_log(("op0", "op1", "Nodes are too far away. Fusing them may increase peak memory."))

@@ -364,6 +364,31 @@ def test_what_runs_between_two_graphs_is_outside_on_both_sides() -> None:
     assert [(place.graph, place.parts) for _, place in sorted(places.items())] == once_placed * 2
 
 
+def test_what_a_hook_does_is_its_own_on_both_sides() -> None:
+    """FSDP2 gathers the next block's weights where autograd comes to this one, as the hook of any node."""
+
+    def backward(node: str) -> Profile:
+        engine = "autograd::engine::evaluate_function: "
+        host = (
+            _operator("aten::relu", 0, sequence=1),
+            HostEvent("operator", engine + node, 2, 10, 50, sequence=1, forward_thread=1),
+            HostEvent("annotation", "FSDP::pre_backward (blocks.1)", 2, 11, 40, parent=1),
+            HostEvent("annotation", "FSDP::all_gather (blocks.0)", 2, 12, 30, parent=2),
+            HostEvent("operator", "c10d::_allgather_base_", 2, 13, 20, parent=3),
+        )
+        return Profile("", host, ())
+
+    eager = backward("ReluBackward0")
+    work = work_of(eager)[0]
+    at = next(number for number, piece in enumerate(work) if piece.name == "c10d::_allgather_base_")
+    placed = place_eager(eager, [_program("relu")])
+    place = places_of(eager, work, placed)[at]
+    assert (place.graph, place.name, place.phase) == (None, "FSDP::all_gather", "backward")
+    compiled = backward("CompiledFunctionBackward")
+    other = place_compiled(compiled, work_of(compiled)[0], {}).places[at]
+    assert (other.graph, other.name, other.phase) == (None, "FSDP::all_gather", "backward")
+
+
 def test_calls_of_a_program_are_those_that_run_an_operator() -> None:
     """Names of sub-graphs and modes are none, and one of the user's has its own name."""
     text = """\

@@ -26,6 +26,7 @@ from .profile_work import (
     Interval,
     Work,
     graph_key,
+    hook_of,
     is_backward,
     is_generated,
     kernel_name,
@@ -393,7 +394,7 @@ def _place_of(
     if run is None:
         top = outermost(profile, piece.host)
         backward = any(is_backward(profile, at) for at in (top, piece.host))
-        name = _outside_name(profile, piece.host)
+        name = hook_of(profile, piece.host) or _outside_name(profile, piece.host)
         return Place(None, (), "backward" if backward else "forward", name)
     for position in (piece.host, *profile.around(piece.host)):
         if position in placed:

@@ -17,7 +17,7 @@ from inspector.frozen import dataclass
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Phase, ProgramCall, ProgramGraph
 
-from .profile_work import MARK, Interval, Work, is_backward, outermost, section_of
+from .profile_work import MARK, Interval, Work, hook_of, is_backward, outermost, section_of
 from .program_calls import token
 from .sequences import align
 
@@ -164,12 +164,19 @@ def _behind_composites(
 
 def places_of(profile: Profile, work: Iterable[Work], placed: Placed) -> tuple[Place, ...]:
     """The place of each piece of work, by the outermost operator around it."""
-    return tuple(
-        placed.places.get(outermost(profile, piece.host)) or Place(None, (), "forward", piece.name, False)
-        if piece.host >= 0
-        else Place(None, (), "forward", piece.name, False)
-        for piece in work
-    )
+    marked = marks(profile)
+    return tuple(_place_of(profile, piece, placed, marked) for piece in work)
+
+
+def _place_of(profile: Profile, piece: Work, placed: Placed, marked: Sequence[Interval]) -> Place:
+    place = placed.places.get(outermost(profile, piece.host)) if piece.host >= 0 else None
+    if place is None:
+        return Place(None, (), "forward", piece.name, False)
+    # What a hook does is its own, whatever operator of the program it waits for.
+    if (hook := hook_of(profile, piece.host)) is None:
+        return place
+    inside = within(profile.host[piece.host].start, marked) if marked else place.inside
+    return Place(None, (), place.phase, hook, inside)
 
 
 def passes_of(wanted: Sequence[str], names: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ from inspector.frozen import dataclass
 from inspector.model.decision import NO_EVIDENCE, Category, Decision, Verdict
 from inspector.model.fusion import Access, FusionGroup, Missed, NodeTraffic
 from inspector.model.schedule import SchedulerNode
+from inspector.model.source import numel
 
 from .decisions import Decisions, most_informative, shared_accesses
 from .fusion_groups import WALLS
@@ -222,6 +223,9 @@ class _Finder:
         """Category, a sentence in plain words, and advice where the text has its own."""
         if decision is not None and decision.category not in (None, *_VAGUE):
             assert decision.category is not None
+            if decision.category == "index_mismatch" and self._axes_differ(one, two):
+                loops = self._detail("iteration_ranges", one, two, shared, between, wall)
+                return "iteration_ranges", f"the two reduce over different axes; {loops}", ""
             reason = classify(decision.reason) if decision.reason else _SILENT
             detail = self._detail(decision.category, one, two, shared, between, wall)
             plain = "; ".join(part for part in (reason.plain, detail) if part)
@@ -230,6 +234,18 @@ class _Finder:
         detail = self._detail(category, one, two, shared, between, wall)
         plain = "; ".join(part for part in (detail, remark) if part)
         return category, plain or CATEGORIES[category].meaning, ""
+
+    def _axes_differ(self, one: FusionGroup, two: FusionGroup) -> bool:
+        """Whether both reduce, and none of one to as many results as any of the other."""
+        kept = [
+            {
+                numel(leaf.sizes[0])
+                for name in group.nodes
+                if (leaf := self.leaves.get(name)) is not None and leaf.sizes and numel(leaf.sizes[1]) != 1
+            }
+            for group in (one, two)
+        ]
+        return all(kept) and kept[0].isdisjoint(kept[1])
 
     def _is_outside(self, group: FusionGroup) -> bool:
         """Whether a group is a library call, or a tensor that one returned."""
@@ -280,7 +296,9 @@ class _Finder:
         if category == "iteration_ranges":
             return f"loops {self._ranges(one)} and {self._ranges(two)}"
         if category == "index_mismatch" and shared:
-            return self._indices(one, two, shared[0])
+            made = {access.buffer for access in one.writes}
+            handed = next((access for access in shared if access.buffer in made), shared[0])
+            return self._indices(one, two, handed)
         return ""
 
     def _call_name(self, group: FusionGroup) -> str:

@@ -18,6 +18,7 @@ LOOKUP = "TorchDynamo Cache Lookup"
 MARK = "inspector: "
 """What the recorder puts around the calls that it profiles."""
 _ENGINE = "autograd::engine::evaluate_function: "
+_HOOK = "FSDP::"
 # ## Call CompiledFxGraph f4o3yq... ##
 _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
 # graph_0_cpp_fused_gelu_0
@@ -88,6 +89,14 @@ def outermost(profile: Profile, position: int) -> int:
         if event.kind == "operator" and graph_key(event.name) is None:
             best = outer
     return best
+
+
+def hook_of(profile: Profile, position: int) -> str | None:
+    """FSDP2's hook around what the host does, ``FSDP::all_gather``, without the module's name
+    (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py)."""
+    names = (profile.host[outer].name for outer in profile.around(position))
+    name = next((name for name in names if name.startswith(_HOOK)), None)
+    return name.partition(" ")[0] if name is not None else None
 
 
 def kernel_name(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
@@ -24,10 +25,14 @@ from inspector.units import duration
 # tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
 _ATOMIC = re.compile(r"\batomic_add(?:_vec)?(?:<[^>]*>)?\s*\(")
 _FALLBACK = re.compile(r"\b(scatter_(?:add|reduce)\w*|index_add\w*|embedding_dense_backward)\b")
-_ADVICE = (
-    "sort by index and reduce segments, use a one-hot matmul for few targets, or "
-    "an operator with a library kernel (embedding_bag)"
+_SORTING = re.compile(
+    r"\b(?:DeviceRadixSort|krn_partial|sum_and_scatter|compute_grad_weight|indexing_backward_kernel)"
 )
+"""ATen's kernels that sort by index and add up segments (aten/src/ATen/native/cuda:
+EmbeddingBackwardKernel.cu, Indexing.cu)."""
+_SORT = "sort by index and reduce segments, "
+_ADVICE = "use a one-hot matmul for few targets, or an operator with a library kernel (embedding_bag)"
+_SORTS = "add fewer (leave out padding), {}; sorting by index first, as eager does, is slower: {}"
 _COMPUTED_ADVICE = (
     "the indices are worked out, not data, so that each result's own terms are known: write it as a sum "
     "over them"
@@ -72,7 +77,12 @@ def find(case: Case) -> Iterable[Finding]:
     # Nothing quicker is known then: ATen's own kernel takes as long, and there is nothing to sort.
     by_data = _by_data(launch)
     quick = not by_data and (graph.name, launch.call.index) in no_slower_than_aten(case)
-    advice = _ADVICE if by_data else _COMPUTED_ADVICE + ("" if quick else _LEAVE_OUT)
+    sorting = _sorting_ms(case, graph, launch)
+    slower = sorting >= graph.ms(launch)
+    if by_data:
+        advice = _SORTS.format(_ADVICE, duration(sorting)) if slower else _SORT + _ADVICE
+    else:
+        advice = _COMPUTED_ADVICE + ("" if quick else _LEAVE_OUT)
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
         evidence.append(
@@ -82,15 +92,29 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="atomics",
         # That there is no kernel for it comes first, where there is none.
-        severity=severity_of(share, at_most="low" if quick else "high" if own else "medium"),
+        severity=severity_of(share, at_most="low" if quick else "high" if own and not slower else "medium"),
         title=_title(costly),
         graph=graph.name,
         cost_ms=cost,
-        claims=on_launches(((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost),
+        claims=tuple(
+            # Of what is known to be quicker nothing is left then.
+            replace(claim, ms=(0.0, claim.ms[1])) if slower else claim
+            for claim in on_launches(
+                ((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost
+            )
+        ),
         evidence=tuple(evidence),
         advice=advice,
         share=share,
     )
+
+
+def _sorting_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
+    """What eager takes to sort by index and to add up what the launch adds one by one."""
+    place = (graph.name, launch.call.index)
+    blocks = case.sides.joined.blocks if case.sides is not None else ()
+    own = (kernel for block in blocks if place in block.launches for kernel in block.eager_kernels)
+    return sum(kernel.ms for kernel in own if _SORTING.search(kernel.name))
 
 
 def _title(costly: Sequence[tuple[float, int, GraphCase, Launch]]) -> str:

@@ -22,19 +22,19 @@ UNREAD = "launches of kernels could not be read, see problems: inspector summary
 
 def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     """The finding where no other one is high or medium; None where compiled is slower than eager, and where
-    the quiet ones surely could save more than may be left unexplained."""
+    the quiet ones surely could save more than may be left unexplained, or may save most of a call."""
     if case.times.outcome == "slower" or case.times.losing:
         return None
-    if account.claimed_ms[0] > max(account.noise_ms, MOST_UNEXPLAINED * case.wall_ms):
+    sure, most = account.claimed_ms
+    if sure > max(account.noise_ms, MOST_UNEXPLAINED * case.wall_ms) or most > MOST * case.wall_ms:
         return None
     missing = _missing(case, ledger, account)
     title = missing or f"nothing worth changing: {_bound(case)}"
     evidence = []
-    for graph in case.graphs[:1]:
-        if graph.launches:
-            largest = max(graph.launches, key=lambda launch: launch.ms)
-            text = f"the longest kernel, {timed(largest, largest.ms)}: {largest.name}"
-            evidence.append(graph.launch_evidence(largest, text))
+    if launches := list(case.launches()):
+        graph, largest = max(launches, key=lambda each: each[1].ms)
+        text = f"the longest kernel, {timed(largest, largest.ms)}: {largest.name}"
+        evidence.append(graph.launch_evidence(largest, text))
     return Finding(
         rule="nothing_found" if missing else "healthy",
         severity="low",
@@ -66,7 +66,8 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
         more = duration(account.left_ms)
         return f"{NOTHING}, but its kernels take {more} a call more than they need"
     far = _far_from_memory(case)
-    return f"{NOTHING}; its generated code {far}, and what else bounds it was not measured" if far else ""
+    slow = f"its generated code {far}" if far else _unbounded_operator(case)
+    return f"{NOTHING}; {slow}, and what else bounds it was not measured" if slow else ""
 
 
 def _uncompared(case: Case) -> str:
@@ -85,6 +86,21 @@ def _far_from_memory(case: Case) -> str:
     if not ms or case.role_ms("generated", "copy") < MOST * case.wall_ms or _near(machine, moved, ms):
         return ""
     return achieved(machine, moved, ms)
+
+
+def _unbounded_operator(case: Case) -> str:
+    """The longest of the operators that run as in eager, where these take most and memory can't bound it."""
+    machine = machine_of(case)
+    own = [(graph.ms(item), graph, item) for graph, item in case.launches() if item.role == "fallback"]
+    if not own or sum(ms for ms, _, _ in own) < MOST * case.kernels_ms:
+        return ""
+    ms, graph, item = max(own, key=lambda each: each[0])
+    moved = round((item.bytes or 0) * graph.runs)
+    name = item.name.removeprefix("torch.ops.")
+    if moved and _near(machine, moved, ms):
+        return ""
+    said = f", {achieved(machine, moved, ms)}" if moved else ""
+    return f"{name} takes {duration(ms)} of {duration(case.wall_ms)}, runs as in eager{said}"
 
 
 def _generated(case: Case) -> tuple[int, float]:
@@ -108,6 +124,8 @@ def _advice(case: Case) -> str:
     if case.times.outcome == "unknown":
         more = "while nothing else runs" if case.times.again is not None else "with more calls"
         return f"measure it again, {more}: inspector capture --baseline -- COMMAND"
+    if not _far_from_memory(case) and _unbounded_operator(case):
+        return "write the same with operators that Inductor has code for, and time both"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 
 
