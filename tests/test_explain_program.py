@@ -50,6 +50,36 @@ def test_the_first_call_inside_the_clock() -> None:
     assert region.includes_first_call
 
 
+WALK = """
+import time, torch
+fast = torch.compile(model)
+sizes, times = torch.ones(8), []
+for step in range(60):
+    start = time.perf_counter()
+    new = sizes * torch.exp(torch.randn_like(sizes))
+    y = fast(new, sizes.clamp_min(0))
+    if y.item() > 0:
+        sizes = new
+    made = y.cpu()
+    times.append(time.perf_counter() - start)
+tail = times[len(times) // 2:]
+print(sum(tail) / len(tail))
+"""
+
+
+def test_what_goes_on_from_an_earlier_round_is_work_and_results_are_no_data() -> None:
+    """A random walk's proposal; and of the times the later half alone is used."""
+    (region,) = program(WALK).regions
+    assert (region.data_lines, region.transfer_lines) == ((), ()) and region.includes_first_call
+    assert region.robust and not region.each_round
+    (region,) = program(WALK.replace("sum(tail) / len(tail)", "sum(times) / len(times)")).regions
+    assert not region.robust
+    (region,) = program(
+        WALK.replace("new = sizes * torch.exp(torch.randn_like(sizes))", "new = torch.randn(8).cuda()")
+    ).regions
+    assert region.data_lines == region.transfer_lines == (7,)
+
+
 def test_data_made_inside_the_clock_is_named_by_line() -> None:
     (region,) = program(WARM.replace("    fast(x)", "    x = torch.randn(8)\n    fast(x)")).regions
     assert region.data_lines == (8,)

@@ -17,8 +17,9 @@ REGION = "Torch-Compiled Region: "
 LOOKUP = "TorchDynamo Cache Lookup"
 MARK = "inspector: "
 """What the recorder puts around the calls that it profiles."""
+HOOK = "FSDP::"
+"""What FSDP2 puts around its hooks, before the hook's name."""
 _ENGINE = "autograd::engine::evaluate_function: "
-_HOOK = "FSDP::"
 # ## Call CompiledFxGraph f4o3yq... ##
 _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
 # graph_0_cpp_fused_gelu_0
@@ -95,7 +96,7 @@ def hook_of(profile: Profile, position: int) -> str | None:
     """FSDP2's hook around what the host does, ``FSDP::all_gather``, without the module's name
     (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py)."""
     names = (profile.host[outer].name for outer in profile.around(position))
-    name = next((name for name in names if name.startswith(_HOOK)), None)
+    name = next((name for name in names if name.startswith(HOOK)), None)
     return name.partition(" ")[0] if name is not None else None
 
 

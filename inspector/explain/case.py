@@ -315,6 +315,11 @@ class Case:
     def main_program(self) -> Program | None:
         return self.programs[0] if self.programs else None
 
+    def program_of(self, place: SourceLocation) -> Program | None:
+        """The user's source that a place is in, by the file's own name: a run may name it from elsewhere."""
+        name = place.path.rsplit("/", 1)[-1]
+        return next((each for each in self.programs if each.path.rsplit("/", 1)[-1] == name), None)
+
     def launches(self) -> Iterator[tuple[GraphCase, Launch]]:
         """Of the graphs that run in a steady call; of all where none is known to."""
         for graph in [graph for graph in self.graphs if graph.runs] or self.graphs:

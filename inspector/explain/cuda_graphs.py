@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from inspector.analysis.profile_work import HOOK
 from inspector.model.fx import FxNode
 
 from .case import Case, GraphCase
@@ -31,6 +32,17 @@ _IN_PARTS = re.compile(r"(?:2\.(?:9|\d\d)|[3-9])\b")
 
 _BY_NAME = re.compile(r"(?:2\.(?:1[1-9]|[2-9]\d)|[3-9])\b")
 """The torch in which operators that a program names were seen to be cut around, as others are."""
+
+
+_SHARDS = re.compile(r"\bfully_shard\(")
+
+
+def fully_sharded(case: Case) -> bool:
+    """Whether FSDP2 gathers weights for each step: its hooks are in the profile, or the program calls it."""
+    blocks = case.sides.joined.blocks if case.sides is not None else ()
+    if any(name.startswith(HOOK) for block in blocks for name in block.operators):
+        return True
+    return any(_SHARDS.search(line) for program in case.programs for line in program.lines)
 
 
 def graphs_of_call(case: Case, left_out: Sequence[str] = ()) -> float:

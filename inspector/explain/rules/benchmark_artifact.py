@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, before
-from inspector.explain.program import Program, TimedRegion
+from inspector.explain.program import Program
 from inspector.explain.rule import Rule, Stage
+from inspector.explain.timed_regions import TimedRegion
 from inspector.model.explain import Evidence, Finding, Severity
 from inspector.units import duration, plural
 

@@ -22,6 +22,12 @@ MOST = 3
 _SWITCH = "suppress_errors"
 _TOO_OLD = re.compile(r"too old to be supported by the triton|GPUTooOldForTriton", re.IGNORECASE)
 """torch/_inductor/exc.py: GPUTooOldForTriton; in 2.4 the same words in a RuntimeError (scheduler.py)."""
+_IN_LOOP = re.compile(r"graph break in (?:a for/while )?loop")
+"""torch/_dynamo/symbolic_convert.py: InstructionTranslatorBase.should_compile_partial_graph."""
+_BODY = (
+    "a break inside of a loop leaves the whole function in eager: put what the loop does, but for that line, "
+    "into compiled functions"
+)
 _RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
 
 
@@ -37,7 +43,7 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
     failure, place = item.failure, item.failure.place
     frame = function_name(item.frame) if item.frame else "a function"
     where = f" ({place.short})" if place is not None else ""
-    if place is not None and item.users is not None and item.users != place:
+    if place is not None and item.users is not None and item.users.short != place.short:
         where = f" ({item.users.short}, in {place.short})"
     outside = outside_graphs_ms(case) if case.graphs else case.times.compiled_ms
     operators = _operators_outside(case)
@@ -62,7 +68,7 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
         graph=None,
         cost_ms=None,
         evidence=_evidence(case, item),
-        advice=_cured(case, item) or _advice(item),
+        advice=_cured(case, item) or (_of_loop(item) if _in_loop(case, item) else _advice(item)),
         how="measured",
         share=share,
         trial=hinted(failure.hint),
@@ -94,6 +100,19 @@ def _cured(case: Case, item: FrameFailure) -> str | None:
         if place in places and (known := cure(broken)):
             return known
     return None
+
+
+def _in_loop(case: Case, item: FrameFailure) -> bool:
+    """Whether the frame was given up for a loop that is around the line itself: what a loop calls is compiled
+    by itself."""
+    place = item.users or item.failure.place
+    program = case.program_of(place) if place is not None and _IN_LOOP.search(item.text) else None
+    return program is not None and place is not None and program.in_loop(place.line)
+
+
+def _of_loop(item: FrameFailure) -> str:
+    told = _RNN.search(item.failure.error) or hinted(item.failure.hint)
+    return f"{_advice(item)}; {_BODY}" if told else _BODY
 
 
 def _advice(item: FrameFailure) -> str:

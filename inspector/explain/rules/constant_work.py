@@ -85,10 +85,9 @@ def _finding(
 
 def _cached(case: Case, lines: Iterable[SourceLocation]) -> str:
     for place in lines:
-        for program in case.programs:
-            same = program.path.rsplit("/", 1)[-1] == place.path.rsplit("/", 1)[-1]
-            if same and (name := program.cached_function(place.line)):
-                return name
+        program = case.program_of(place)
+        if program is not None and (name := program.cached_function(place.line)):
+            return name
     return ""
 
 

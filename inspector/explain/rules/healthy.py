@@ -17,6 +17,7 @@ from inspector.units import duration, percent, rate
 MOST_UNEXPLAINED = 0.1
 """Of a call: what is called healthy is known to nine tenths."""
 NOTHING = "nothing found that is worth changing"
+SURELY_NOTHING = "nothing found that is surely worth changing"
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
 
@@ -52,22 +53,23 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
     """Why nothing that was found is no verdict; empty where it is one."""
     if case.unread:
         return f"nothing found, but {UNREAD}"
+    nothing = SURELY_NOTHING if account.claimed_ms[1] > account.noise_ms else NOTHING
     if not case.kernels_measured or case.times.compiled_ms is None:
-        return f"{NOTHING}; what bounds it was not measured"
+        return f"{nothing}; what bounds it was not measured"
     if case.times.outcome == "unknown":
-        return f"{NOTHING}; {_uncompared(case)}"
+        return f"{nothing}; {_uncompared(case)}"
     left = ledger.unexplained_ms or 0.0
     if left > MOST_UNEXPLAINED * case.wall_ms:
         said = f"{duration(left)} of {duration(case.wall_ms)}"
-        return f"{NOTHING}, but {said} a call are not explained"
+        return f"{nothing}, but {said} a call are not explained"
     if -left > MOST_UNEXPLAINED * case.wall_ms:
-        return f"{NOTHING}, but its parts take {duration(-left)} more than a call of {duration(case.wall_ms)}"
+        return f"{nothing}, but its parts take {duration(-left)} more than a call of {duration(case.wall_ms)}"
     if account.left_ms > account.noise_ms:
         more = duration(account.left_ms)
-        return f"{NOTHING}, but its kernels take {more} a call more than they need"
+        return f"{nothing}, but its kernels take {more} a call more than they need"
     far = _far_from_memory(case)
     slow = f"its generated code {far}" if far else _unbounded_operator(case)
-    return f"{NOTHING}; {slow}, and what else bounds it was not measured" if slow else ""
+    return f"{nothing}; {slow}, and what else bounds it was not measured" if slow else ""
 
 
 def _uncompared(case: Case) -> str:

@@ -16,7 +16,7 @@ from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, with_option
 from inspector.explain.claims import on_part, on_whole
-from inspector.explain.cuda_graphs import graphs_of_call, leave_out, unrecordable
+from inspector.explain.cuda_graphs import fully_sharded, graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
 from inspector.explain.host_operators import slow_operators
@@ -32,6 +32,8 @@ COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
 """What the host does in compiled code alone; the rest is operators, autograd and the program's Python."""
 _MODE = 'mode="reduce-overhead" (CUDA graphs)'
 _CUDA_GRAPHS = f"use {_MODE}, or a larger batch"
+_SHARDED = f"; {_MODE} made a training with FSDP2 six times slower where it was tried"
+"""72 ms a step became 445 (benchmarks/results/natural-blind-h100.txt)."""
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -113,12 +115,15 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         more, least = wall - case.times.eager_ms, max(host - case.times.eager_ms, 0.0)
         slower = least >= MOST * more
     longest = slow_operators(case)
-    if not slower and host - sum(item.ms for item in longest) < MOST * wall:
-        return
     own = dict(compiled.host)
+    advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0))
+    # Of less than most of a call CUDA graphs may take some away all the same, if nothing else is lost.
+    graphs = trial is not None and trial.mode is not None and wall <= (case.times.eager_ms or wall)
+    most = host - sum(item.ms for item in longest) >= MOST * wall
+    if not slower and not most and not graphs:
+        return
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
     parts = ", ".join(f"{name} {duration(ms)}" for ms, name in ours if ms > 0)
-    advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0))
     said = f"the host takes {duration(host)} of {duration(wall)} per call ({percent(host / wall)})"
     against = ""
     if ledger is not None:
@@ -141,7 +146,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         share=case.share(saved) if saved else None,
         change=change,
         trial=trial,
-        claims=tuple(_claims(saved, (least, more) if slower else None, both=ledger is not None)),
+        claims=tuple(_claims(saved, (least, more) if slower else None, ledger is not None, most)),
     )
 
 
@@ -157,14 +162,14 @@ def _severity(case: Case, host: float, more: float | None) -> Severity:
     return "medium" if host >= MOST * case.wall_ms else "low"
 
 
-def _claims(saved: float, more: Interval | None, both: bool) -> Iterable[Claim]:
+def _claims(saved: float, more: Interval | None, both: bool, most: bool) -> Iterable[Claim]:
     """What the host takes more than in eager, of the whole call where eager's host was not seen; and what is
-    saved beyond that."""
+    saved beyond that, which is sure where the host takes `most` of a call: else the device may be behind."""
     if more is not None:
         yield on_part(HOST, more, "profiled", "eager") if both else on_whole(more, "profiled", "eager")
     beyond = saved - (more[1] if more is not None else 0.0)
     if beyond > 0:
-        yield on_part(HOST, beyond, "profiled", "least")
+        yield on_part(HOST, (beyond if most else 0.0, beyond), "profiled", "least")
 
 
 def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[str, Trial | None, float]:
@@ -172,7 +177,9 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     wrapper; profiling makes that longer, so it is at most what the host took."""
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
     ways, remark = [_MORE_WORK], ""
-    if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
+    if fully_sharded(case):
+        remark = _SHARDED
+    elif case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
         waiting = unrecordable(case)
         saved = min(wrapper, host) - CUDA_GRAPH_MS * graphs_of_call(case, waiting)
         if saved >= max(case.noise_ms, MOST * more):
@@ -192,6 +199,10 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
 
 def _cuda_graphs(case: Case, waiting: Sequence[str]) -> tuple[str, Trial | None]:
     """How to get them, and the setting to try; nothing where torch can't cut around what waits."""
+    handed_on = next((at for program in case.programs if (at := program.hands_on())), None)
+    if not waiting and handed_on:
+        # A graph's results lie where its next replay writes.
+        return f"use {_MODE} with clones of what line {handed_on} hands to the next call", None
     if not waiting:
         return _CUDA_GRAPHS, Trial(mode="reduce-overhead")
     line = leave_out(case, waiting)
@@ -250,7 +261,9 @@ def _lost_to_host(case: Case, sure: float, outside: float) -> float | None:
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what it would save)."""
     remark = ""
-    if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
+    if fully_sharded(case):
+        remark = _SHARDED
+    elif case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
         waiting = unrecordable(case)
         saved = case.wall_ms - _with_cuda_graphs(case, waiting)
         if case.sides is not None and case.sides.joined.compiled is not None:

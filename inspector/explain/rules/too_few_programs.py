@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
+from inspector.analysis.two_sides import is_communication
 from inspector.explain.block_words import kernel_text, label, short_kernel
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
@@ -35,7 +36,9 @@ def find(case: Case) -> Iterable[Finding]:
     if sides is None or not available:
         return
     for number, block in enumerate(sides.joined.blocks):
-        costly = [(idle, kernel) for kernel in block.compiled_kernels if (idle := _idle(kernel, available))]
+        # Ranks exchange with few programs, and wait.
+        kernels = [kernel for kernel in block.compiled_kernels if not is_communication(kernel.name)]
+        costly = [(idle, kernel) for kernel in kernels if (idle := _idle(kernel, available))]
         if block.place == "outside" or not costly:
             continue
         (least, most), kernel = max(costly, key=lambda item: item[0])

@@ -1,9 +1,31 @@
-"""Which calls of a piece of source make what others take: by names, as far as one piece shows it."""
+"""Names and calls in a syntax tree of the user's source, and which calls make what others take."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+
+def dotted(node: ast.AST) -> str:
+    """``a.b.c`` of a name or attribute; the tail only where the front is an expression."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        names.append(node.id)
+    return ".".join(reversed(names))
+
+
+def tail(call: ast.Call) -> str:
+    """The function's own name."""
+    return dotted(call.func).rsplit(".", 1)[-1]
+
+
+def is_compile(node: ast.AST) -> bool:
+    """Whether it is a call of ``torch.compile``."""
+    return isinstance(node, ast.Call) and dotted(node.func) in ("torch.compile", "compile", "torch.optimize")
 
 
 def feeding(inside: Sequence[ast.stmt], direct: Sequence[ast.Call]) -> list[ast.Call]:
@@ -40,3 +62,10 @@ def _given(statement: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
         func = statement.value.func
         if isinstance(func, ast.Attribute) and func.attr.endswith("_"):
             yield from (([func.value], argument) for argument in statement.value.args)
+
+
+@lru_cache(maxsize=1)
+def functions(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    """By their first line, inner ones behind those around them."""
+    walked = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return tuple(sorted(walked, key=lambda node: node.lineno))

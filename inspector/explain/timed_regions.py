@@ -1,0 +1,280 @@
+"""Where a program times itself: what lies between reading a clock and taking the difference."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from inspector.frozen import dataclass
+
+from .syntax import dotted, feeding, functions, is_compile, tail
+
+CLOCKS = frozenset(
+    {
+        "perf_counter",
+        "perf_counter_ns",
+        "time",
+        "time_ns",
+        "monotonic",
+        "monotonic_ns",
+        "process_time",
+        "default_timer",
+    }
+)
+DATA_MAKERS = frozenset(
+    {"randn", "rand", "randint", "randperm", "normal", "zeros", "ones", "full", "arange", "from_numpy",
+     "randn_like", "rand_like", "uniform", "standard_normal", "random_sample", "linspace"}
+)  # fmt: skip
+TRANSFERS = frozenset({"cuda", "cpu", "to", "pin_memory"})
+WAITS = frozenset({"item", "tolist", "numpy", "synchronize", "cpu", "elapsed_time", "print"})
+# statistics.median(times), min(times), np.min(times), but not x.clamp_min(0)
+_ROBUST = re.compile(r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\(")
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRegion:
+    """Code between reading a clock and taking the difference.
+
+    `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for
+    the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
+    between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
+    the like of its times is used. `each_round`: it is one round of a loop, whose time is not kept, as a
+    training loop logs it.
+    """
+
+    first: int
+    last: int
+    calls_compiled: bool
+    includes_first_call: bool
+    waits: bool
+    data_lines: tuple[int, ...]
+    transfer_lines: tuple[int, ...]
+    compile_lines: tuple[int, ...]
+    robust: bool
+    each_round: bool = False
+
+
+def timed_regions(
+    tree: ast.Module, reaching: frozenset[str], waiting: frozenset[str], text: str
+) -> Iterator[TimedRegion]:
+    robust = _ROBUST.search(text) is not None
+    for owner in ast.walk(tree):
+        for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
+            if isinstance(body, list):
+                looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
+                for region, end in _regions_of_body(tree, body, reaching, waiting, robust):
+                    carried = _carrying(owner, region) if looping else frozenset()
+                    yield replace(
+                        region,
+                        each_round=looping and not _kept(end),
+                        robust=robust or (looping and _first_left_out(end, text)),
+                        data_lines=tuple(line for line in region.data_lines if line not in carried),
+                    )
+
+
+def _regions_of_body(
+    tree: ast.Module,
+    body: list[ast.stmt],
+    reaching: frozenset[str],
+    waiting: frozenset[str],
+    robust: bool,
+) -> Iterator[tuple[TimedRegion, ast.stmt]]:
+    """Each with the statement that takes the difference."""
+    for index, statement in enumerate(body):
+        clock = _clock_target(statement)
+        if clock is None:
+            continue
+        for end in range(index + 1, len(body)):
+            if _takes_difference(body[end], clock):
+                inside = body[index + 1 : end + 1]
+                yield _region(tree, statement.lineno, inside, reaching, waiting, robust), body[end]
+                break
+
+
+def _region(
+    tree: ast.Module,
+    first: int,
+    inside: list[ast.stmt],
+    reaching: frozenset[str],
+    waiting: frozenset[str],
+    robust: bool,
+) -> TimedRegion:
+    last = max(statement.end_lineno or statement.lineno for statement in inside)
+    calls = [call for statement in inside for call in ast.walk(statement) if isinstance(call, ast.Call)]
+    function = _enclosing(tree, first)
+    callees = _callees(tree, function, reaching)
+    direct = [call for call in calls if dotted(call.func) in callees]
+    warm = _called_before(tree, function, first, callees, reaching)
+    fed = feeding(inside, direct)
+    data = [
+        call.lineno
+        for call in fed
+        if tail(call) in DATA_MAKERS and dotted(call.func).split(".")[0] not in callees
+    ]
+    # What is moved afterwards is the result.
+    moves = [call.lineno for call in fed if _is_transfer(call)]
+    compiles = [call.lineno for call in calls if is_compile(call)]
+    return TimedRegion(
+        first=first,
+        last=last,
+        calls_compiled=bool(direct),
+        includes_first_call=bool(direct) and (not warm or bool(compiles)),
+        waits=_waits(inside, waiting),
+        data_lines=tuple(sorted(set(data))),
+        transfer_lines=tuple(sorted(set(moves))),
+        compile_lines=tuple(sorted(set(compiles))),
+        robust=robust,
+    )
+
+
+def _carrying(loop: ast.AST, region: TimedRegion) -> frozenset[int]:
+    """Lines of a region that go on with what an earlier round made, as a proposal does that a walk may take:
+    they read a name that the loop gives a value to further on."""
+    assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
+    given = [
+        (name.id, node.lineno)
+        for node in assigned
+        for target in node.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    ]
+    lines: set[int] = set()
+    for node in assigned:
+        last = node.end_lineno or node.lineno
+        if region.first < node.lineno and last <= region.last:
+            read = {name.id for name in ast.walk(node.value) if isinstance(name, ast.Name)}
+            if any(name in read and line > last for name, line in given):
+                lines.update(range(node.lineno, last + 1))
+    return frozenset(lines)
+
+
+def _first_left_out(end: ast.stmt, text: str) -> bool:
+    """Whether of the times only later ones are used: ``times[len(times) // 2:]``."""
+    for call in ast.walk(end):
+        if isinstance(call, ast.Call) and tail(call) == "append" and isinstance(call.func, ast.Attribute):
+            name = re.escape(dotted(call.func.value))
+            whole = re.search(rf"\b(?!len\b)\w+\(\s*{name}\s*\)", text)
+            return whole is None and re.search(rf"\b{name}\[\s*[^\]:\s][^\]:]*:\s*\]", text) is not None
+    return False
+
+
+def _kept(statement: ast.stmt) -> bool:
+    """``times.append(...)``, ``total += ...``: the times of all rounds are put together."""
+    appended = any(isinstance(node, ast.Call) and tail(node) == "append" for node in ast.walk(statement))
+    return appended or isinstance(statement, ast.AugAssign)
+
+
+# sync(), device_sync(), accelerator.synchronize(), but not async_call()
+_SYNC = re.compile(r"(?<![aA])sync")
+
+
+def _waits(inside: list[ast.stmt], waiting: frozenset[str]) -> bool:
+    """Whether something needs a result before the clock is read again: what `waiting` names, a function of
+    another file by its name. The last statement reads the clock: what that prints is the time."""
+    return any(
+        tail(call) in (waiting if statement is inside[-1] else waiting | {"print"})
+        or _SYNC.search(tail(call)) is not None
+        for statement in inside
+        for call in ast.walk(statement)
+        if isinstance(call, ast.Call)
+    )
+
+
+def _clock_target(statement: ast.stmt) -> str | None:
+    """`t0` of ``t0 = time.perf_counter()``."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return None
+    call = statement.value
+    name = dotted(call.func)
+    if name.rsplit(".", 1)[-1] not in CLOCKS or call.args:
+        return None
+    return dotted(statement.targets[0]) or None
+
+
+def _takes_difference(statement: ast.stmt, clock: str) -> bool:
+    return any(
+        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and dotted(node.right) == clock
+        for node in ast.walk(statement)
+    )
+
+
+def _enclosing(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The innermost function around a line."""
+    around = (node for node in reversed(functions(tree)) if node.lineno <= line <= (node.end_lineno or line))
+    return next(around, None)
+
+
+def _callees(
+    tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef | None, reaching: frozenset[str]
+) -> frozenset[str]:
+    """Names that stand for compiled code inside `function`: with its parameters, where a compiled
+    function is handed to it."""
+    if function is None:
+        return reaching
+    names = [argument.arg for argument in function.args.args]
+    handed = set()
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and dotted(call.func) == function.name:
+            for name, value in zip(names, call.args, strict=False):
+                if _mentions(value, reaching):
+                    handed.add(name)
+            handed |= {
+                keyword.arg for keyword in call.keywords if keyword.arg and _mentions(keyword.value, reaching)
+            }
+    return reaching | frozenset(handed)
+
+
+def _mentions(node: ast.AST, names: frozenset[str]) -> bool:
+    """Whether an expression is compiled code: one of `names`, or a ``torch.compile`` on the spot."""
+    return any(
+        is_compile(part) or (isinstance(part, ast.Name | ast.Attribute) and dotted(part) in names)
+        for part in ast.walk(node)
+    )
+
+
+def _called_before(
+    tree: ast.Module,
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None,
+    first: int,
+    callees: frozenset[str],
+    reaching: frozenset[str],
+) -> bool:
+    """Whether compiled code was called before line `first`: above it in the same function, or above the
+    calls of that function at module level."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or dotted(call.func) not in callees:
+            continue
+        if call.lineno < first and _enclosing(tree, call.lineno) is function:
+            return True
+    if function is None:
+        return False
+    sites = [
+        call.lineno
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and dotted(call.func) == function.name
+        and _enclosing(tree, call.lineno) is not function
+    ]
+    site = min(sites, default=0)
+    around_site = _enclosing(tree, site) if site else None
+    return any(
+        isinstance(call, ast.Call)
+        and dotted(call.func) in reaching
+        and dotted(call.func) != function.name
+        and call.lineno < site
+        and _enclosing(tree, call.lineno) is around_site
+        for call in ast.walk(tree)
+    )
+
+
+def _is_transfer(call: ast.Call) -> bool:
+    name = tail(call)
+    if name not in TRANSFERS or not isinstance(call.func, ast.Attribute):
+        return False
+    if name != "to":
+        return True
+    words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    named = [dotted(argument) for argument in call.args] + [keyword.arg or "" for keyword in call.keywords]
+    return any(isinstance(word, str) for word in words) or any("dev" in name.lower() for name in named)
