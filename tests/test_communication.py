@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from build import fx_graph, fx_node
 from sharing import unpacked
 
 from inspector.analysis.two_sides import COMMUNICATION, OUTSIDE
@@ -14,6 +15,7 @@ from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.rules import communication, extern_dominated
 from inspector.gather import summary_of
+from inspector.model.fx import TensorMeta
 from inspector.present.explain import lines as explained
 from inspector.present.summary import lines
 from inspector.readers.run import Run
@@ -40,6 +42,23 @@ def test_what_no_other_kernel_hides_is_said_by_kind(case: Case) -> None:
     )
     assert "reshard_after_forward=False" in finding.advice
     assert [item.path for item in finding.evidence] == ["profile/compiled.json.gz"] * 4
+
+
+def test_what_is_widened_before_it_is_exchanged_is_said_with_its_line(case: Case) -> None:
+    def told(exchanged: str) -> str:
+        wide = fx_node("wide", "torch.ops.prims.convert_element_type.default", "x", 7)
+        nodes = [
+            replace(fx_node("x", ""), meta=TensorMeta("bfloat16", (8,))),
+            replace(wide, meta=TensorMeta("float32", (8,))),
+            fx_node("all_reduce", "torch.ops._c10d_functional.all_reduce.default", exchanged, 8),
+        ]
+        graph = next(graph for graph in case.graphs if graph.runs)
+        graph = replace(graph, artifacts=replace(graph.artifacts, fx_after=fx_graph(*nodes)))
+        (finding,) = communication.find(replace(case, graphs=(graph,)))
+        return f"{finding.advice} {finding.evidence[0].path}:{finding.evidence[0].line}"
+
+    assert told("wide").startswith("exchange half precision") and told("wide").endswith("model.py:7")
+    assert not told("x").startswith("exchange half precision")
 
 
 def test_of_one_process_nothing_is_said_to_wait_for_others(case: Case) -> None:

@@ -13,6 +13,7 @@ from sharing import unpacked
 from inspector.explain import failures
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.program import read_program
 from inspector.explain.rules import compile_failed
 from inspector.gates.judge import Evidence
 from inspector.model.source import SourceLocation
@@ -71,6 +72,25 @@ def test_what_all_frames_run_in_eager_is_said_of_the_first(
     first, second = compile_failed.find(case)
     assert "of a call is operators outside of graphs" in first.title
     assert "runs in eager" in second.title and "of a call" not in second.title
+
+
+def test_a_break_in_a_loop_says_what_it_costs_and_what_a_loop_calls_is_none(
+    failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Photons of which some are done: the whole `while` stays in eager for one line."""
+    text = "def trace(x):\n    while x.numel():\n        if done.any():\n            break\n    return x\n"
+    case = gather(Run.open(failed / "c_lstm.run"))
+    (item,) = failures.compile_failures(case)
+    said = "Data-dependent branching\n\ngraph break in loop\n  Explanation: Skipping the frame"
+    for line, of_loop in ((3, True), (5, False)):
+        place = SourceLocation("orbit.py", line)
+        failure = replace(
+            item.failure, error="Data-dependent branching", place=place, hint="it is fundamental"
+        )
+        own = replace(item, failure=failure, text=said, users=None)
+        monkeypatch.setattr(compile_failed, "compile_failures", lambda case, own=own: [own])
+        (told,) = compile_failed.find(replace(case, programs=(read_program(text, "work/orbit.py"),)))
+        assert told.advice.startswith("a break inside of a loop" if of_loop else "torch's hint: it is fund")
 
 
 def test_where_nothing_was_compiled_first_calls_are_not_called_compiling(

@@ -209,6 +209,11 @@ def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallba
     slower = case([work], side(4.0, 1.0, True, host=1.0), replace(other, host=other.host), 4.0, 49.0)
     (bound,) = host_bound.find(replace(slower, graphs=softmax_fallback.graphs))
     assert "; 44.8 ms in aten::topk itself, 8 times 5.60 ms" in bound.title
+    # A kernel of Inductor's that was slow to launch is no operator.
+    launch = replace(other, host=other.host, operators=(replace(attention, name="triton_poi_fused_add_0"),))
+    slower = case([work], side(4.0, 1.0, True, host=1.0), launch, 4.0, 49.0)
+    (bound,) = host_bound.find(replace(slower, graphs=softmax_fallback.graphs))
+    assert "itself" not in bound.title
     # With its plan at hand it may take longer than a launch, too.
     for ms in (0.3, 8 * 0.2):
         quick = replace(sides[1], operators=(replace(attention, ms=ms),))

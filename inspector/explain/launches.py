@@ -12,7 +12,7 @@ from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
 from inspector.hardware.flops import Tensor, flops
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.fusion import FusionReport
-from inspector.model.fx import FxNode, TensorMeta
+from inspector.model.fx import HALF, FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.model.run import GraphArtifacts
@@ -319,7 +319,7 @@ def _bytes_of(nodes: Sequence[FxNode], graph: Mapping[str, FxNode], reader: Inde
 def _library_ms(
     nodes: Sequence[FxNode], operations: int | None, moved: int | None, device: Peak, gpu: bool
 ) -> float:
-    half = any(node.meta is not None and node.meta.dtype in ("float16", "bfloat16") for node in nodes)
+    half = any(node.meta is not None and node.meta.dtype in HALF for node in nodes)
     rate = device.half_flops if half else device.flops
     compute = (operations or 0) / rate * 1e3
     memory = memory_ms(moved or 0, device, gpu)

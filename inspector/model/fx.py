@@ -20,6 +20,7 @@ DTYPES = {
 """torch's dtype abbreviations (torch/utils/_dtype_abbrs.py: dtype_abbrs) to `torch.X` names."""
 
 FxKind = Literal["placeholder", "call", "getitem", "expression", "attribute"]
+HALF = frozenset({"float16", "bfloat16"})
 
 
 @dataclass(frozen=True, slots=True)

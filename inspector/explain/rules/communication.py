@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from inspector.analysis.steady import SAME
 from inspector.analysis.two_sides import is_communication
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, severity_of
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
+from inspector.model.fx import HALF
+from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import duration, percent
 
 # ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)
+_NARROW = "exchange half precision before it is made float32, half the bytes, if its sums are exact enough; "
 _COLLECTIVE = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
+_EXCHANGE = re.compile(
+    r"_c10d_functional\.(?:all_reduce|all_gather_into_tensor|reduce_scatter_tensor|all_to_all)"
+)
+_WIDENS = re.compile(r"\b(?:convert_element_type|_to_copy)\b")
 _PROFILE = "profile/compiled.json.gz"
 
 
@@ -39,6 +46,7 @@ def find(case: Case) -> Iterable[Finding]:
     largest = sorted(by_name.items(), key=lambda item: -item[1])[:3]
     kinds = ", ".join(f"{name} {duration(ms)}" for name, ms in largest)
     eager = f"; {duration(sum(kernel.taken_ms for kernel in theirs))} in eager" if theirs else ""
+    widened = list(dict.fromkeys(_widened(case)))
     yield Finding(
         rule="communication",
         severity=severity_of(share, at_most="medium"),
@@ -46,14 +54,31 @@ def find(case: Case) -> Iterable[Finding]:
         f"kernel hides, waits for the slowest rank included: {kinds}{eager}",
         graph=None,
         cost_ms=None,
-        evidence=tuple(
-            Evidence(_PROFILE, None, f"{kernel.name} x{kernel.calls:g}, {duration(kernel.taken_ms)}")
-            for kernel in sorted(ours, key=lambda kernel: -kernel.taken_ms)[:4]
+        evidence=(
+            *(source_evidence(case, place) for place in widened[:1]),
+            *(
+                Evidence(_PROFILE, None, f"{kernel.name} x{kernel.calls:g}, {duration(kernel.taken_ms)}")
+                for kernel in sorted(ours, key=lambda kernel: -kernel.taken_ms)[:4]
+            ),
         ),
-        advice=_advice(by_name),
+        advice=(_NARROW if widened else "") + _advice(by_name),
         how="measured",
         share=share,
     )
+
+
+def _widened(case: Case) -> Iterator[SourceLocation]:
+    """The user's lines that make float32 of half precision which is then exchanged."""
+    for graph in case.graphs:
+        fx = graph.artifacts.fx_after if graph.runs else None
+        nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+        for node in nodes.values():
+            given = nodes.get(node.inputs[0]) if _EXCHANGE.search(node.target) and node.inputs else None
+            if given is None or given.source is None or not _WIDENS.search(given.target):
+                continue
+            dtypes = [each.meta.dtype for each in (nodes.get(given.inputs[0]), given) if each and each.meta]
+            if dtypes[-1:] == ["float32"] and dtypes[0] in HALF:
+                yield given.source
 
 
 def _exchanges(block: Block, side: str) -> list[KernelTime]:

@@ -15,10 +15,8 @@ from inspector.explain.claims import on_launches
 from inspector.explain.launches import given_dtype, library_call
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
-from inspector.model.fx import FxGraph, FxNode
+from inspector.model.fx import HALF, FxGraph, FxNode
 from inspector.model.source import Size
-
-HALF = frozenset({"float16", "bfloat16"})
 
 
 def find(case: Case) -> Iterable[Finding]:
