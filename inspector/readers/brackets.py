@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 # 'a, b'   "f32[2, 3]"   ([{   )]}   ,
-_TOKEN = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[(\[{]|[)\]}]|,""")
+_QUOTED = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
+_QUOTES = re.compile(_QUOTED)
+_TOKEN = re.compile(rf"{_QUOTED}|[(\[{{]|[)\]}}]|,")
 
 # Any character that can hide a comma.
 _HIDING = re.compile(r"""[(\[{'"]""")
@@ -82,14 +84,6 @@ def leaves(text: str) -> tuple[str, ...]:
 
 def open_brackets(text: str) -> int:
     """How many more brackets `text` opens than it closes; those within quotes do not count."""
-    counted = sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
-    if counted == 0 or ("'" not in text and '"' not in text):
-        return counted
-    depth = 0
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        if token in "([{":
-            depth += 1
-        elif token in ")]}":
-            depth -= 1
-    return depth
+    if "'" in text or '"' in text:
+        text = _QUOTES.sub("", text)
+    return sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))

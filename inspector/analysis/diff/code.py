@@ -29,6 +29,20 @@ class DiffRow:
     same: bool
 
 
+class _Numbered(dict[str, str]):
+    """A name with a digit -> its number among those; any other is itself."""
+
+    count = 0
+
+    def __missing__(self, name: str) -> str:
+        new = name
+        if _DIGIT.search(name):
+            new = f"v{self.count}"
+            self.count += 1
+        self[name] = new
+        return new
+
+
 def body_of(kernel: Kernel) -> str:
     """The kernel's own lines, without imports, decorators and includes, which say how and not what."""
     source = kernel.source
@@ -39,14 +53,9 @@ def body_of(kernel: Kernel) -> str:
 
 def plain_lines(text: str) -> list[str]:
     """Each line with names numbered by their first use, comments and blanks left out."""
-    numbers: dict[str, str] = {}
-
-    def renamed(match: re.Match[str]) -> str:
-        name = match[0]
-        return numbers.setdefault(name, f"v{len(numbers)}") if _DIGIT.search(name) else name
-
+    names = _Numbered()
     text = _KERNEL.sub("kernel", _STRING.sub("", text))
-    return [_NAME.sub(renamed, " ".join(line.split())) for line in text.split("\n")]
+    return [_NAME.sub(lambda match: names[match[0]], " ".join(line.split())) for line in text.split("\n")]
 
 
 def plain_code(kernel: Kernel) -> str:
