@@ -53,6 +53,7 @@ ARCHIVES = (
     DATA / "h200-torch2.11.tar.xz", DATA / "extra" / "ranks-torch2.13.tar.xz", DATA / "extra" / "adamw-h200-torch2.11.tar.xz",
     DATA / "extra" / "waste-torch2.13.tar.xz", DATA / "extra" / "wrappers-torch2.13.tar.xz",
     DATA / "planted-h200.tar.xz", DATA / "extra" / "doors-torch2.13.tar.xz",
+    DATA / "extra" / "vllm-0.33-cpu-torch2.13.tar.xz",
 )  # fmt: skip
 SLOW_S = 2.0
 STUCK_S = 15
@@ -62,7 +63,7 @@ STUCK_BUSY = 20
 MOST_RUN_BYTES = 400_000
 """Trimmed runs larger than that take too long for a case of each of their bytes to be met."""
 MEMORY = 4 << 30
-WITH_CACHES = "planted-h200.tar.xz", "doors-torch2.13.tar.xz"
+WITH_CACHES = "planted-h200.tar.xz", "doors-torch2.13.tar.xz", "vllm-0.33-cpu-torch2.13.tar.xz"
 """Of these what lies in a cache is read: stages of kernels, generated code."""
 MOST_UNREAD_BYTES = 4096
 """Of pickles and libraries, which are zeros here and of which nothing but the size is read."""

@@ -19,7 +19,7 @@ from inspector.explain import explain
 from inspector.gather import summary_of
 from inspector.model.problem import InspectorError
 from inspector.present.summary import lines
-from inspector.readers.caches import literal
+from inspector.readers.literals import literal
 from inspector.readers.locate import NOT_IN, find_runs, locate
 from inspector.readers.run import Run
 from inspector.replay.plan import graph_files
@@ -63,6 +63,8 @@ def test_nothing_is_unpickled_or_run(doors: Path, name: str, monkeypatch: pytest
     def never(*_: object, **__: object) -> None:
         raise AssertionError("unpickled, or run")
 
+    # To import a module is to run it.
+    summary_of(Run.open(doors / name))
     for module, function in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
         monkeypatch.setattr(module, function, never)
     for function in ("eval", "exec"):
@@ -134,9 +136,65 @@ def test_what_vllm_compiled_ahead_of_time(doors: Path, tmp_path: Path) -> None:
     run = Run.open(ahead / "rank_0_0")
     assert (run.kind, run.graphs) == ("vLLM cache", ())
     assert contents(run) == {"functions of vLLM compiled ahead of time, pickled": (1, 3000)}
-    assert Run.open(tmp_path).root == ahead / "rank_0_0"
+    assert Run.open(tmp_path).root == ahead
     shutil.copytree(doors / RANK / "inductor_cache", ahead / "inductor_cache")
-    assert {run.kind for run in find_runs(str(ahead))} == {"vLLM cache", "Inductor cache"}
+    (whole,) = find_runs(str(ahead))
+    assert whole.kind == "vLLM cache" and len(Run(whole).graphs) == 2
+
+
+MODELS = {
+    "pieces/3145e605c8": "graphs in vLLM's index",
+    "ahead/5381cff997": "graphs that vLLM cut into pieces",
+    "ahead/torch_aot_compile/a71ea4aec3b4381918bbac623c6cc9f12fb61c81f65a0991cdbd89c165a169b1":
+        "functions of vLLM compiled ahead of time, pickled",
+}  # fmt: skip
+"""Of vLLM 0.33.0 itself (benchmarks/programs/vllm_pieces.py), with and without VLLM_USE_AOT_COMPILE: a model of
+two layers around an attention that splits the graph, for lengths of 1 to 2,048 and for 16."""
+
+
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return (
+        unpacked(ARCHIVE.with_name("vllm-0.33-cpu-torch2.13.tar.xz"), tmp_path_factory.mktemp("vllm"))
+        / "vllm"
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_folder_that_vllm_made_opens_as_one(vllm: Path, model: str) -> None:
+    run = Run.open(vllm / model)
+    assert run.kind == "vLLM cache" and MODELS[model] in contents(run)
+    assert len(run.graphs) == (6 if "aot" in model else 5)
+    assert [str(problem).partition(": ")[2] for problem in run.facts().problems] == [NOT_IN["vLLM cache"]]
+    for rank in (vllm / model).glob("rank_*"):
+        assert Run.open(rank).kind == "vLLM cache"
+
+
+def test_the_pieces_of_a_graph_have_the_users_lines(vllm: Path) -> None:
+    run = Run.open(vllm / "pieces")
+    assert [graph.ident for graph in run.graphs] == [f"submod_{number}" for number in range(5)]
+    assert [graph.fx_nodes for graph in summary_of(run).graphs] == [7, 1, 10, 1, 3]
+    first = run.graphs[0].fx("readable")
+    assert first is not None and [node.target.rpartition(".")[2] for node in first.operations][:3] == [
+        "rms_norm", "linear", "chunk",
+    ]  # fmt: skip
+    assert str(first.operations[1].source) == "/home/user/vllm_pieces.py:43"
+    assert run.graphs[3].fx("transformed") is None and run.graphs[3].artifacts().problems == ()
+
+
+def test_pieces_of_several_ranks_and_parts_are_told_apart(vllm: Path, tmp_path: Path) -> None:
+    source = vllm / "pieces/3145e605c8/rank_0_0/backbone"
+    for rank, part in ((0, "backbone"), (1, "backbone"), (1, "draft")):
+        shutil.copytree(source, tmp_path / "4f" / f"rank_{rank}_0" / part)
+    run = Run.open(tmp_path / "4f")
+    assert len(run.graphs) == 15 and {graph.rank for graph in run.graphs} == {0, 1}
+    assert run.graphs[5].ident == "rank_1_0/backbone/submod_0"
+    assert contents(run)["graphs in vLLM's index"] == (18, 0)
+    # Cut short in the second piece, and without any.
+    graph = tmp_path / "4f" / "rank_1_0" / "draft" / "computation_graph.py"
+    graph.write_text(graph.read_text().partition("silu")[0])
+    (tmp_path / "4f" / "rank_1_0" / "backbone" / "computation_graph.py").write_bytes(bytes(range(256)))
+    assert len(Run.open(tmp_path / "4f").graphs) == 5 + 3
 
 
 @pytest.mark.parametrize(
@@ -230,7 +288,7 @@ def test_all_of_them_below_one_folder(doors: Path) -> None:
         "h200/cpp_wrapper": "capture",
         "h200/model.pt2": "capture",
         "model.pt2": "capture",
-        RANK: "vLLM cache",
+        RANK.rpartition("/")[0]: "vLLM cache",
     }
 
 

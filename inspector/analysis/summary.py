@@ -28,7 +28,8 @@ KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 class GraphSummary:
     """Counts of one compiled graph.
 
-    `fx_nodes`: operations of fx_graph_transformed.py. `scheduler_nodes_*`: top-level entries of the
+    `fx_nodes`: operations of fx_graph_transformed.py, else of fx_graph_readable.py.
+    `scheduler_nodes_*`: top-level entries of the
     IR files. `kernels`: distinct definitions or targets by kind, every kind of `KERNEL_KINDS`
     present. `kernel_calls`: launches. A count is None where its file is missing.
     """
@@ -94,6 +95,7 @@ def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
         kernels = dict.fromkeys(KERNEL_KINDS, 0)
         for kernel in artifacts.code.kernels:
             kernels[kernel.kind] += 1
+    fx = artifacts.fx_after or artifacts.fx_before
     return GraphSummary(
         ident=artifacts.ident,
         name=artifacts.name,
@@ -102,7 +104,7 @@ def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
         rank=artifacts.rank,
         artifacts=artifacts.files,
         missing=artifacts.missing,
-        fx_nodes=len(artifacts.fx_after.operations) if artifacts.fx_after else None,
+        fx_nodes=len(fx.operations) if fx else None,
         scheduler_nodes_pre=len(artifacts.pre.nodes) if artifacts.pre else None,
         scheduler_nodes_post=len(artifacts.post.nodes) if artifacts.post else None,
         kernels=kernels,

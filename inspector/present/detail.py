@@ -51,6 +51,8 @@ def why_missing(name: str, files: Sequence[str], kind: str) -> str:
     """The likely reason, and what to do or what it costs."""
     if kind == "trace":
         return "a TORCH_TRACE log does not hold it; a capture does (inspector capture -o RUN -- COMMAND)"
+    if kind == "vLLM cache":
+        return "vLLM keeps what became of the piece pickled, which is not loaded"
     if name == PROVENANCE_FILE:
         return "torch did not write it for this graph; links rest on comments, buffer names and order instead"
     if name == "output_code.py":

@@ -6,7 +6,6 @@ loaded: to unpickle is to run what its author wanted.
 
 from __future__ import annotations
 
-import ast
 import base64
 import binascii
 import os
@@ -19,11 +18,11 @@ from inspector.frozen import dataclass
 from inspector.model.problem import Problem, Read
 from inspector.model.run import Content
 
-from .locate import CACHED_NAME, MEGA_CACHE, VLLM_AHEAD, VLLM_INDEX, Kind
-from .text import decode, from_json, read_bytes, read_text
+from .locate import CACHED_NAME, MEGA_CACHE, VLLM_AHEAD, VLLM_GRAPH, Kind
+from .text import from_json, read_bytes, read_text
+from .vllm import index
 
 _MOST_FILES = 20_000
-_MOST_INDEX = 4 << 20
 _HEAD = 4096
 
 # ``# AOT ID: ['0_inference']`` in the first lines of a wrapper; a C++ one imports what compiles it, and one
@@ -32,11 +31,6 @@ _AOT_ID = re.compile(rb"^# AOT ID: \['?(\w*)", re.MULTILINE)
 _WRAPPER = re.compile(
     rb"CppWrapperCodeCache|^assert_size_stride = |^async_compile = AsyncCompile", re.MULTILINE
 )
-
-# What a literal holds besides strings, names like None, numbers and brackets could be code, or go too deep.
-_STRING = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
-_LITERAL = re.compile(r"[\w\s{}()\[\],:.]*(?:-(?=\d)[\w\s{}()\[\],:.]*)*\Z")
-_DEEPEST = 20
 
 _BY_FOLDER = {
     "fxgraph": "entries of the FX graph cache, pickled",
@@ -128,8 +122,8 @@ def contents(root: Path, kind: Kind) -> Read[tuple[Content, ...]]:
         totals[what] = (number + 1, size + _size(path))
     listed = tuple(Content(what, *total) for what, total in sorted(totals.items()))
     if kind == "vLLM cache":
-        index, problems = _vllm_index(root)
-        return (*index, *listed), problems
+        known, problems = index(root)
+        return (*known, *listed), problems
     return listed, ()
 
 
@@ -163,9 +157,11 @@ def _files(root: Path) -> Iterator[Path]:
 def _what(path: Path, root: Path) -> str:
     parts = path.relative_to(root).parts
     of_folder = next((_BY_FOLDER[part] for part in parts[:-1] if part in _BY_FOLDER), None)
+    if path.name == VLLM_GRAPH:
+        return "graphs that vLLM cut into pieces"
     if of_folder is None and path.name.startswith("artifact_"):
         return "artifacts of vLLM in one file each, pickled"
-    if parts == (VLLM_AHEAD,) and root.parent.parent.name == "torch_aot_compile":
+    if path.name == VLLM_AHEAD and path.parent.parent.parent.name == "torch_aot_compile":
         return "functions of vLLM compiled ahead of time, pickled"
     return of_folder or _BY_SUFFIX.get(path.suffix, "other files")
 
@@ -175,44 +171,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-# -- vLLM
-
-
-def _vllm_index(root: Path) -> Read[tuple[Content, ...]]:
-    """How many graphs vllm_compile_cache.py lists: a Python literal that maps (shape or range, number of the
-    graph, compiler) to a handle (vllm/compilation/backends.py: CompilerManager.save_to_file)."""
-    total, problems = 0, []
-    found = sorted((*root.glob(VLLM_INDEX), *root.glob(f"*/{VLLM_INDEX}")))
-    for path in found:
-        label = str(path.relative_to(root))
-        data, more = read_bytes(path, label, _MOST_INDEX)
-        text, undecodable = decode(data, label)
-        value, wrong = literal(text, label)
-        problems += [*more, *undecodable, *wrong]
-        if isinstance(value, dict):
-            total += len(value)
-        elif not wrong:
-            problems.append(Problem(label, None, f"a {type(value).__name__}, where vLLM writes a dictionary"))
-    index = (Content("graphs in vLLM's index", total, 0),) if found else ()
-    return index, tuple(problems)
-
-
-def literal(text: str, label: str) -> Read[object]:
-    """A Python literal; None, and a problem, for text that is none. What could be code, or is nested more
-    deeply than any such file is, does not get to Python's parser."""
-    bare = _STRING.sub("''", text).replace("''", "")
-    depth = deepest = 0
-    for character in bare:
-        depth += (character in "([{") - (character in ")]}")
-        deepest = max(deepest, depth)
-    if _LITERAL.match(bare) is None or deepest > _DEEPEST:
-        return None, (Problem(label, None, "no Python literal: it is not read"),)
-    try:
-        return ast.literal_eval(text), ()
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None, (Problem(label, None, "no Python literal, or cut short: it is not read"),)
 
 
 # -- mega-caches

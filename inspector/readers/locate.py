@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -39,8 +40,8 @@ NOT_IN: dict[Kind, str] = {
     "graphs before and after fusion, breaks, recompiles and times cannot be known from it",
     "package": "it holds generated code and weights: the graphs before and after fusion, the lines of the "
     "model that they came from, and times cannot be known from it",
-    "vLLM cache": "only generated code that lies there as text is read, pickles are not loaded: graphs "
-    "before and after fusion, breaks, recompiles and times cannot be known from it",
+    "vLLM cache": "only the traced graph and generated code are read, where they lie there as text, pickles "
+    "are not loaded: what became of each piece, breaks, recompiles and times cannot be known from it",
     "mega-cache": "its entries are pickles, which are not loaded: only kinds and sizes can be known; where "
     "torch loads them (torch.compiler.load_cache_artifacts), it writes generated code into its cache folder",
 }
@@ -57,6 +58,9 @@ TRACE_LINE = re.compile(rb"^(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d
 ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip", ".pt2")
 
 VLLM_INDEX = "vllm_compile_cache.py"
+VLLM_GRAPH = "computation_graph.py"
+"""The traced graph, cut into pieces."""
+_VLLM_KEY = "cache_key_factors.json"
 VLLM_AHEAD = "model"
 """In torch_aot_compile/HASH/rank_R_D: a function compiled ahead of time (vllm/compilation/caching.py)."""
 
@@ -76,8 +80,10 @@ _MARKS = (
     "bootstrap.log",
     "data/aotinductor",
     VLLM_INDEX,
+    VLLM_GRAPH,
 )
 """In names of a run's files: what an archive with one of these among its first members holds."""
+_MOST_RANKS = 8
 _MOST_ARCHIVES = 100
 _SEARCH_DEPTH = 4
 _SEARCH_LIMIT = 20_000
@@ -235,13 +241,27 @@ def kind_of(folder: Path) -> Kind | None:
         return "trace"
     if "data" in names and (folder / "data" / "aotinductor").is_dir():
         return "package"
-    if VLLM_INDEX in names or (
-        folder.name.startswith("rank_") and any((folder / name / VLLM_INDEX).is_file() for name in names)
-    ):
-        return "vLLM cache"
-    if VLLM_AHEAD in names and folder.parent.parent.name == "torch_aot_compile":
+    if _is_vllm(folder, names):
         return "vLLM cache"
     return "Inductor cache" if _is_cache(folder, names) else None
+
+
+def _is_vllm(folder: Path, names: Collection[str]) -> bool:
+    """Whether a folder is one of a part of a model, of a rank with such parts, or of a model with ranks."""
+    if VLLM_INDEX in names or {VLLM_GRAPH, _VLLM_KEY} <= set(names):
+        return True
+    if folder.name.startswith("rank_"):
+        ahead = VLLM_AHEAD in names and folder.parent.parent.name == "torch_aot_compile"
+        return ahead or any(_is_vllm(folder / name, _names(folder / name)) for name in sorted(names))
+    ranks = sorted(name for name in names if name.startswith("rank_"))
+    return any(_is_vllm(folder / name, _names(folder / name)) for name in ranks[:_MOST_RANKS])
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in os.scandir(folder)}
+    except OSError:
+        return set()
 
 
 def _is_cache(folder: Path, names: set[str]) -> bool:

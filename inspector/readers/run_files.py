@@ -22,7 +22,7 @@ from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, Content, GraphName
 from inspector.model.state import GraphState
 from inspector.model.trace import TracedGraph
 
-from .artifacts import CODE, LOGS, MANIFEST, SCRIPT, TRACE_PATTERNS, RunFile, TextReader, matching
+from .artifacts import CODE, FX_BEFORE, LOGS, MANIFEST, SCRIPT, TRACE_PATTERNS, RunFile, TextReader, matching
 from .locate import NOT_IN, Located, is_trace_file
 from .text import guarded, read_text
 from .trace_file import TraceFile
@@ -146,7 +146,18 @@ class RunFiles:
 
     def _cached_places(self) -> Iterable[GraphPlace]:
         from .caches import wrappers
+        from .vllm import pieces
 
+        for piece in pieces(self.root) if self.kind == "vLLM cache" else ():
+            label = self.label(piece.file)
+            yield GraphPlace(
+                piece.name,
+                "inference",
+                piece.ident,
+                texts={FX_BEFORE.file: partial(piece.read, label)},
+                labels={FX_BEFORE.file: label},
+                rank=piece.rank,
+            )
         for wrapper in wrappers(self.root, self.kind):
             texts = {CODE.file: partial(wrapper.read, self.label)}
             labels = {CODE.file: self.label(wrapper.files[0])}
@@ -323,7 +334,8 @@ class RunFiles:
     def expected_files(self) -> tuple[str, ...]:
         """What the run's torch version writes for every graph."""
         if self.kind in NOT_IN:
-            return (CODE.file,)
+            # What became of vLLM's pieces is pickled.
+            return (CODE.file,) if self.kind != "vLLM cache" else ()
         numbers = tuple(map(int, re.findall(r"\d+", self.torch_version or "")[:2]))
         with_provenance = len(numbers) == 2 and numbers >= _FIRST_WITH_PROVENANCE
         return (*GRAPH_FILES, PROVENANCE_FILE) if with_provenance else GRAPH_FILES

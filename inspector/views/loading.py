@@ -16,7 +16,7 @@ from inspector.present.chain import ChainWriter
 from inspector.present.code import kernels_table
 from inspector.present.run import Counts, GraphEntry
 from inspector.present.runs import RunSketch, time_of_folder
-from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
+from inspector.readers.artifacts import CODE, FX_AFTER, FX_BEFORE, POST_FUSION, PRE_FUSION
 from inspector.readers.run import Run
 from inspector.views.attempt import attempt
 
@@ -68,7 +68,8 @@ def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
 
 
 def _count(graph: CompiledGraph, with_code: bool) -> Counts:
-    artifacts = graph.own_artifacts(FX_AFTER, PRE_FUSION, POST_FUSION, *([CODE] if with_code else []))
+    fx = FX_AFTER if FX_AFTER.file in graph.files else FX_BEFORE
+    artifacts = graph.own_artifacts(fx, PRE_FUSION, POST_FUSION, *([CODE] if with_code else []))
     return Counts.of(summarise_graph(artifacts), artifacts.problems)
 
 

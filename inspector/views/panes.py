@@ -28,8 +28,18 @@ def _fx(reading: Reading) -> Contents:
     from inspector.present.fx import fx_document
 
     graph = reading.graph
-    yield "fx-after", lambda: fx_document(fx, "fx_after") if (fx := graph.fx("transformed")) else None
-    yield "fx-before", lambda: fx_document(fx, "fx_before") if (fx := graph.fx("readable")) else None
+
+    def before() -> Content | None:
+        return fx_document(fx, "fx_before") if (fx := graph.fx("readable")) else None
+
+    def after() -> Content | None:
+        if (fx := graph.fx("transformed")) is not None:
+            return fx_document(fx, "fx_after")
+        # Of vLLM's pieces there is the traced graph alone.
+        return before() if graph.run.kind == "vLLM cache" else None
+
+    yield "fx-after", after
+    yield "fx-before", before
 
 
 def _ir(reading: Reading) -> Contents:
