@@ -148,8 +148,8 @@ MODELS = {
     "ahead/torch_aot_compile/a71ea4aec3b4381918bbac623c6cc9f12fb61c81f65a0991cdbd89c165a169b1":
         "functions of vLLM compiled ahead of time, pickled",
 }  # fmt: skip
-"""Of vLLM 0.33.0 itself (benchmarks/programs/vllm_pieces.py), with and without VLLM_USE_AOT_COMPILE: a model of
-two layers around an attention that splits the graph, for lengths of 1 to 2,048 and for 16."""
+"""Of vLLM 0.33.0 itself (benchmarks/programs/vllm_pieces.py), with and without VLLM_USE_AOT_COMPILE: a model
+of two layers around an attention that splits the graph, for lengths of 1 to 2,048 and for 16."""
 
 
 @pytest.fixture(scope="module")
