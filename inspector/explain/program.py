@@ -37,6 +37,7 @@ class Assignment:
 
 # def positions(length, width):
 _DEF = re.compile(r"\s*def (\w+)\(")
+_NAME = re.compile(r"\w+")
 # @lru_cache(None), @functools.cache
 _CACHE = re.compile(r"@\s*(?:functools\.)?(?:lru_cache|cache)\b")
 
@@ -94,10 +95,11 @@ class Program:
     def hands_on(self) -> int | None:
         """The first line in which a compiled function is given what it returned, ``f = step(f, walls)``."""
         for number, text in enumerate(self.lines, 1):
-            for name in self.compiled_names:
-                match = re.match(rf"\s*([\w, ]+?)\s*=\s*{re.escape(name)}\((.*)", text)
-                given = set(re.findall(r"\w+", match[2])) if match else set()
-                if match and given & set(re.findall(r"\w+", match[1])) and self.in_loop(number):
+            target, _, value = text.partition("=")
+            name, _, given = value.strip().partition("(")
+            if name in self.compiled_names and self.in_loop(number):
+                made, taken = (set(_NAME.findall(each)) for each in (target, given))
+                if made & taken:
                     return number
         return None
 

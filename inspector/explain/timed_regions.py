@@ -133,19 +133,18 @@ def _carrying(loop: ast.AST, region: TimedRegion) -> frozenset[int]:
     """Lines of a region that go on with what an earlier round made, as a proposal does that a walk may take:
     they read a name that the loop gives a value to further on."""
     assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
-    given = [
-        (name.id, node.lineno)
-        for node in assigned
-        for target in node.targets
-        for name in ast.walk(target)
-        if isinstance(name, ast.Name)
-    ]
+    # Name -> the last line that gives it a value.
+    given: dict[str, int] = {}
+    for node in assigned:
+        for name in (name for target in node.targets for name in ast.walk(target)):
+            if isinstance(name, ast.Name):
+                given[name.id] = max(given.get(name.id, 0), node.lineno)
     lines: set[int] = set()
     for node in assigned:
         last = node.end_lineno or node.lineno
         if region.first < node.lineno and last <= region.last:
-            read = {name.id for name in ast.walk(node.value) if isinstance(name, ast.Name)}
-            if any(name in read and line > last for name, line in given):
+            read = (name.id for name in ast.walk(node.value) if isinstance(name, ast.Name))
+            if any(given.get(name, 0) > last for name in read):
                 lines.update(range(node.lineno, last + 1))
     return frozenset(lines)
 

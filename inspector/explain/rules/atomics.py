@@ -78,7 +78,7 @@ def find(case: Case) -> Iterable[Finding]:
     by_data = _by_data(launch)
     quick = not by_data and (graph.name, launch.call.index) in no_slower_than_aten(case)
     sorting = _sorting_ms(case, graph, launch)
-    slower = sorting >= graph.ms(launch)
+    slower = sorting > graph.ms(launch)
     if by_data:
         advice = _SORTS.format(_ADVICE, duration(sorting)) if slower else _SORT + _ADVICE
     else:
