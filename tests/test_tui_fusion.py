@@ -155,11 +155,11 @@ async def test_why_tells_partners_rounds_bytes_and_who_said_so(transformer: str)
         why = "\n".join(line.text for line in screen(pilot).views["why"].content.lines)
         assert "✓ outer loop of 3 nodes" in why and "saved 134 KB" in why
         assert "round 1: with" in why
-        assert "op9…op28 (4)  99.3 KB  index mismatch  refused" in why
+        assert "op9…op28 (4)  99.3 KB  loop ranges differ  refused" in why
         assert 'torch: "no shared data"' in why
         assert "gone by fusion" not in why and "only this kernel reads it" in why
         assert "decisions: as the recorder saw them" in why
-        assert why.count("try: Make the layouts agree") == 1, "the same advice is not given twice"
+        assert why.count("try: Compute both over one shape") == 1, "the same advice is not given twice"
 
 
 async def test_text_is_written_again_for_another_width(transformer: str) -> None:
