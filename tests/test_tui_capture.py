@@ -29,6 +29,7 @@ from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.runs import RunsScreen
+from inspector.tui.terminal import hung_up
 
 NARROW = (80, 24)
 WIDE = (160, 50)
@@ -282,6 +283,17 @@ def test_a_program_ends_with_the_terminal(how: str) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_terminal_that_is_closed_is_seen_without_a_signal() -> None:
+    """The kernel signals the session's first process alone, which may be make, and waits for us."""
+    ours, theirs = pty.openpty()
+    try:
+        assert not hung_up(theirs)
+        os.close(ours)
+        assert hung_up(theirs)
+    finally:
+        os.close(theirs)
 
 
 def drawn(terminal: int, what: Callable[[], object]) -> Callable[[], object]:

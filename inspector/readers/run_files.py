@@ -154,7 +154,7 @@ class RunFiles:
                 piece.name,
                 "inference",
                 piece.ident,
-                texts={FX_BEFORE.file: partial(piece.read, label)},
+                texts={FX_BEFORE.file: piece.read},
                 labels={FX_BEFORE.file: label},
                 rank=piece.rank,
             )

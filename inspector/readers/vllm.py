@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from inspector.frozen import dataclass
@@ -21,6 +21,7 @@ from .locate import VLLM_GRAPH, VLLM_INDEX
 from .text import decode, read_bytes, read_text
 
 _MOST_INDEX = 4 << 20
+_MOST_PIECES = 2000
 _BELOW = ("", "*/", "*/*/")
 """Of what was opened: a part's folder itself, a rank's, a model's."""
 # class submod_0(torch.nn.Module):   in the graph that calls the pieces, one step in
@@ -36,13 +37,11 @@ class Piece:
     ident: str
     rank: int | None
     file: Path
-    first: int
-    last: int
+    text: str
 
-    def read(self, label: str) -> Read[str]:
+    def read(self) -> Read[str]:
         """Its lines, as a graph's file has them."""
-        text, problems = read_text(self.file, label)
-        return textwrap.dedent("".join(text.splitlines(keepends=True)[self.first : self.last])), problems
+        return textwrap.dedent(self.text), ()
 
 
 def pieces(root: Path) -> Iterator[Piece]:
@@ -51,12 +50,22 @@ def pieces(root: Path) -> Iterator[Piece]:
     ranks = {_rank(path) for path in files}
     for path in files:
         text, _ = read_text(path, "")
-        starts = [(text.count("\n", 0, match.start()), match[1]) for match in _PIECE.finditer(text)]
-        starts.append((text.count("\n") + 1, ""))
+        starts = [(match.start(), match[1]) for match in islice(_PIECE.finditer(text), _MOST_PIECES + 1)]
+        starts.append((len(text), ""))
         folder = path.parent.relative_to(root).as_posix()
-        for (first, name), (last, _) in pairwise(starts):
+        for (first, name), (last, _) in islice(pairwise(starts), _MOST_PIECES):
             ident = name if len(files) == 1 else f"{folder}/{name}"
-            yield Piece(name, ident, _rank(path) if len(ranks) > 1 else None, path, first, last)
+            yield Piece(name, ident, _rank(path) if len(ranks) > 1 else None, path, text[first:last])
+
+
+def unread(root: Path) -> Iterator[Problem]:
+    """What is wrong with the traced graphs, and how many pieces are more than any model has."""
+    for path in _files(root, VLLM_GRAPH):
+        label = str(path.relative_to(root))
+        text, problems = read_text(path, label)
+        yield from problems
+        if (found := sum(1 for _ in _PIECE.finditer(text))) > _MOST_PIECES:
+            yield Problem(label, None, f"{found:,} pieces, of which {_MOST_PIECES:,} are read")
 
 
 def index(root: Path) -> Read[tuple[Content, ...]]:
@@ -74,7 +83,7 @@ def index(root: Path) -> Read[tuple[Content, ...]]:
             total += len(value)
         elif not wrong:
             problems.append(Problem(label, None, f"a {type(value).__name__}, where vLLM writes a dictionary"))
-    return ((Content("graphs in vLLM's index", total, 0),) if found else ()), tuple(problems)
+    return ((Content("graphs in vLLM's index", total, 0),) if found else ()), (*problems, *unread(root))
 
 
 def _files(root: Path, name: str) -> list[Path]:

@@ -43,7 +43,7 @@ from .navigation import (
 from .routes import screen_for
 from .screens.base import InspectorScreen
 from .settings import load_settings, remember_theme, settings_path
-from .terminal import lasting
+from .terminal import LOOK_S, hung_up, lasting
 from .widgets.code_view import CodeView
 
 if TYPE_CHECKING:
@@ -141,6 +141,10 @@ class InspectorApp(BoundedApp):
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.exit)
 
+    def _leave_without_terminal(self) -> None:
+        if hung_up(sys.stdin.fileno()):
+            self.exit()
+
     def get_driver_class(self) -> type[Driver]:
         return lasting(super().get_driver_class())
 
@@ -225,6 +229,8 @@ class InspectorApp(BoundedApp):
         self.call_from_thread(self.exit)
 
     def on_ready(self) -> None:
+        if not self.is_headless and sys.stdin is not None and sys.stdin.isatty():
+            self.set_interval(LOOK_S, self._leave_without_terminal)
         if self.settings.problem:
             self.notify(self.settings.problem, severity="warning", markup=False)
         if not self._colourless:

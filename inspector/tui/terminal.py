@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import select
 from contextlib import suppress
 from typing import Any, TextIO
 
 from textual.driver import Driver
+
+LOOK_S = 1.0
+"""Between two looks at whether the terminal is still there."""
 
 
 class LastingOutput:
@@ -24,6 +28,14 @@ class LastingOutput:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
+
+
+def hung_up(descriptor: int) -> bool:
+    """Whether the other end of a terminal is gone. That signals the session's first process alone, which may
+    be make or a shell that waits for this one, and Textual reads nothing, again and again, from then on."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def lasting(driver: type[Driver]) -> type[Driver]:
