@@ -9,7 +9,12 @@ from build import artifacts, call, code, fx_graph, fx_node
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
 from inspector.analysis.call_nodes import CallNodes, nodes_of_calls, part_of_program, split_program
-from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled, waiting_operators
+from inspector.analysis.compiled_side import (
+    CompiledGraphCalls,
+    behind_regions,
+    place_compiled,
+    waiting_operators,
+)
 from inspector.analysis.eager_side import Place, place_eager, places_of
 from inspector.analysis.profile_work import length_ms, shared_ms, work_of
 from inspector.analysis.program_calls import program_graph
@@ -353,13 +358,15 @@ def test_what_runs_between_two_graphs_is_outside_on_both_sides() -> None:
         for number in range(2)
     }
     placed = place_compiled(profile, work_of(profile)[0], codes, {"0/0", "1/0"})
-    assert placed.behind == (("aten::index",), ("aten::sort", "aten::select"))
+    assert placed.regions == ("0/0", "1/0")
+    behind = behind_regions(profile, 2)
+    assert behind == (("aten::index",), ("aten::sort", "aten::select"))
     names = ["aten::ge", "aten::index", "aten::select", "aten::sub", "aten::sort", "aten::select"]
     once = [HostEvent("annotation", "inspector: call", 1, 0, 90), *map(_operator, names, range(10, 90, 10))]
     eager = [replace(event, start=event.start + 1000.0 * turn) for turn in range(2) for event in once]
     steps = [HostEvent("annotation", f"ProfilerStep#{turn}", 1, 1000.0 * turn, 900) for turn in range(2)]
     graphs = [_program("ge"), replace(_program("getitem", "sub"), compile_id="1/0")]
-    places = place_eager(Profile("", (*eager, *steps), ()), graphs, 1.0, placed.behind).places
+    places = place_eager(Profile("", (*eager, *steps), ()), graphs, 1.0, behind).places
     once_placed = [("0/0", (0,)), (None, ()), ("1/0", (0,)), ("1/0", (1,)), (None, ()), (None, ())]
     assert [(place.graph, place.parts) for _, place in sorted(places.items())] == once_placed * 2
 

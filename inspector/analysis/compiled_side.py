@@ -68,8 +68,6 @@ class CompiledPlaces:
     launches: tuple[LaunchTime, ...]
     runs: tuple[tuple[str, float], ...]
     notes: tuple[str, ...]
-    behind: tuple[tuple[str, ...], ...] = ()
-    """Of each of the `regions` the operators that the program runs outside of graphs up to the next."""
 
 
 def waiting_operators(profile: Profile) -> tuple[str, ...]:
@@ -148,7 +146,6 @@ def place_compiled(
         launches,
         ran,
         tuple(notes),
-        _behind(profile, runs, len(regions)),
     )
 
 
@@ -271,8 +268,10 @@ def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
     return calls, [(start, end) for start, end, _ in outer], tuple(order[: period(order)])
 
 
-def _behind(profile: Profile, runs: Mapping[int, str], regions: int) -> tuple[tuple[str, ...], ...]:
-    """As most passes of so many regions have it."""
+def behind_regions(profile: Profile, regions: int) -> tuple[tuple[str, ...], ...]:
+    """Of each of the regions of a pass the operators that the program runs outside of graphs up to the next,
+    as most passes have it."""
+    runs = graph_runs(profile)
     begun = [(event.start, event.thread) for event in profile.host if region_of(event) is not None]
     marked = marks(profile)
     found: list[list[str]] = [[] for _ in begun]

@@ -28,10 +28,9 @@ KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 class GraphSummary:
     """Counts of one compiled graph.
 
-    `fx_nodes`: operations of fx_graph_transformed.py, else of fx_graph_readable.py.
-    `scheduler_nodes_*`: top-level entries of the
-    IR files. `kernels`: distinct definitions or targets by kind, every kind of `KERNEL_KINDS`
-    present. `kernel_calls`: launches. A count is None where its file is missing.
+    `fx_nodes`: operations of fx_graph_transformed.py, else of fx_graph_readable.py. `scheduler_nodes_*`:
+    top-level entries of the IR files. `kernels`: distinct definitions or targets by kind, every kind of
+    `KERNEL_KINDS` present. `kernel_calls`: launches. A count is None where its file is missing.
     """
 
     ident: str

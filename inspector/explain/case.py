@@ -315,10 +315,12 @@ class Case:
     def main_program(self) -> Program | None:
         return self.programs[0] if self.programs else None
 
-    def program_of(self, place: SourceLocation) -> Program | None:
-        """The user's source that a place is in, by the file's own name: a run may name it from elsewhere."""
+    def programs_of(self, place: SourceLocation) -> list[Program]:
+        """The user's sources that a place may be in: that of its path, then those of the same file's name, as
+        a run may name it from elsewhere."""
         name = place.path.rsplit("/", 1)[-1]
-        return next((each for each in self.programs if each.path.rsplit("/", 1)[-1] == name), None)
+        named = (program for program in self.programs if program.path.rsplit("/", 1)[-1] == name)
+        return sorted(named, key=lambda program: program.path != place.path)
 
     def launches(self) -> Iterator[tuple[GraphCase, Launch]]:
         """Of the graphs that run in a steady call; of all where none is known to."""
@@ -328,11 +330,14 @@ class Case:
 
     def kernel_names(self, graph: GraphCase, launch: Launch) -> tuple[str, ...]:
         """Names of the device's kernels in the block that a launch is of; empty without a profile."""
+        blocks = self.blocks_of(graph, launch)
+        return tuple(kernel.name for block in blocks for kernel in block.compiled_kernels)
+
+    def blocks_of(self, graph: GraphCase, launch: Launch) -> list[Block]:
+        """The blocks that a launch is of; none without a profile."""
         place = (graph.name, launch.call.index)
         blocks = self.sides.joined.blocks if self.sides is not None else ()
-        return tuple(
-            kernel.name for block in blocks if place in block.launches for kernel in block.compiled_kernels
-        )
+        return [block for block in blocks if place in block.launches]
 
     def role_ms(self, *roles: Role) -> float:
         """Milliseconds per steady call of the launches with one of these roles."""

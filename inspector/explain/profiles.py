@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
 from inspector.analysis.call_nodes import nodes_of_calls, split_program
-from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled, waiting_operators
+from inspector.analysis.compiled_side import (
+    CompiledGraphCalls,
+    behind_regions,
+    place_compiled,
+    waiting_operators,
+)
 from inspector.analysis.eager_side import place_eager, places_of
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.profile_work import work_of
@@ -112,7 +117,8 @@ def join_profiles(
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
-    calls_per_pass, behind = 1.0, dict[int, tuple[str, ...]]()
+    calls_per_pass = 1.0
+    behind: tuple[tuple[str, ...], ...] = ()
     launches: tuple[LaunchTime, ...] = ()
     runs: tuple[tuple[str, float], ...] = ()
     waiting: tuple[str, ...] = ()
@@ -121,9 +127,10 @@ def join_profiles(
         places = place_compiled(compiled, work, calls, programs.keys())
         right = Attributed(work, places.places, places.calls)
         launches, runs = places.launches, places.runs
-        regions = regions if places.regions is None else places.regions
+        if places.regions is not None:
+            regions = places.regions
+            behind = behind_regions(compiled, len(regions)) if eager is not None else ()
         calls_per_pass = places.calls_per_pass
-        behind = dict(enumerate(places.behind))
         waiting = waiting_operators(compiled)
         compiled_totals = totals(
             compiled, work, places.places, places.calls, places.windows, device, places.notes
@@ -132,7 +139,7 @@ def join_profiles(
         work, device = work_of(eager)
         known = [number for number, compile_id in enumerate(regions) if compile_id in programs]
         order = [programs[regions[number]] for number in known]
-        placed = place_eager(eager, order, calls_per_pass, [behind.get(number, ()) for number in known])
+        placed = place_eager(eager, order, calls_per_pass, [behind[number] for number in known if behind])
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())

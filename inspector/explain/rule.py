@@ -124,14 +124,8 @@ def timed(launch: Launch, ms: float) -> str:
 
 def source_evidence(case: Case, location: SourceLocation, text: str = "") -> Evidence:
     """A line of the user's, with its code where it is known."""
-    code = location.code or ""
-    for program in case.programs:
-        same = (
-            program.path == location.path
-            or program.path.rsplit("/", 1)[-1] == location.path.rsplit("/", 1)[-1]
-        )
-        if not code and same:
-            code = program.line(location.line)
+    lines = (program.line(location.line) for program in case.programs_of(location))
+    code = location.code or next(filter(None, lines), "")
     return Evidence(location.path, location.line, text or code)
 
 

@@ -20,7 +20,7 @@ from inspector.model.run import Content
 
 from .locate import CACHED_NAME, MEGA_CACHE, VLLM_AHEAD, VLLM_GRAPH, Kind
 from .text import from_json, read_bytes, read_text
-from .vllm import index
+from .vllm import index, pieces
 
 _MOST_FILES = 20_000
 _HEAD = 4096
@@ -123,7 +123,7 @@ def contents(root: Path, kind: Kind) -> Read[tuple[Content, ...]]:
     listed = tuple(Content(what, *total) for what, total in sorted(totals.items()))
     if kind == "vLLM cache":
         known, problems = index(root)
-        return (*known, *listed), problems
+        return (*known, *listed), (*problems, *pieces(root)[1])
     return listed, ()
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -225,9 +224,8 @@ def _holds_run(path: Path) -> bool:
 
 def kind_of(folder: Path) -> Kind | None:
     """What a folder is, by the names in it; None where it is no run."""
-    try:
-        names = {entry.name for entry in os.scandir(folder)}
-    except OSError:
+    names = _names(folder)
+    if names is None:
         return None
     if MANIFEST_NAME in names or "torch_compile_debug" in names:
         return "capture"
@@ -246,22 +244,33 @@ def kind_of(folder: Path) -> Kind | None:
     return "Inductor cache" if _is_cache(folder, names) else None
 
 
-def _is_vllm(folder: Path, names: Collection[str]) -> bool:
+def _is_vllm(folder: Path, names: set[str]) -> bool:
     """Whether a folder is one of a part of a model, of a rank with such parts, or of a model with ranks."""
-    if VLLM_INDEX in names or {VLLM_GRAPH, _VLLM_KEY} <= set(names):
-        return True
-    if folder.name.startswith("rank_"):
-        ahead = VLLM_AHEAD in names and folder.parent.parent.name == "torch_aot_compile"
-        return ahead or any(_is_vllm(folder / name, _names(folder / name)) for name in sorted(names))
-    ranks = sorted(name for name in names if name.startswith("rank_"))
-    return any(_is_vllm(folder / name, _names(folder / name)) for name in ranks[:_MOST_RANKS])
+    ranks = sorted(name for name in names if name.startswith("rank_"))[:_MOST_RANKS]
+    return (
+        _is_vllm_part(names)
+        or _is_vllm_rank(folder, names)
+        or any(_is_vllm_rank(folder / name, _names(folder / name) or set()) for name in ranks)
+    )
 
 
-def _names(folder: Path) -> set[str]:
+def _is_vllm_rank(folder: Path, names: set[str]) -> bool:
+    if not folder.name.startswith("rank_"):
+        return False
+    ahead = VLLM_AHEAD in names and folder.parent.parent.name == "torch_aot_compile"
+    return ahead or any(_is_vllm_part(_names(folder / name) or set()) for name in names)
+
+
+def _is_vllm_part(names: set[str]) -> bool:
+    return VLLM_INDEX in names or {VLLM_GRAPH, _VLLM_KEY} <= names
+
+
+def _names(folder: Path) -> set[str] | None:
+    """Of what is in a folder; None where that cannot be listed."""
     try:
         return {entry.name for entry in os.scandir(folder)}
     except OSError:
-        return set()
+        return None
 
 
 def _is_cache(folder: Path, names: set[str]) -> bool:

@@ -148,7 +148,7 @@ class RunFiles:
         from .caches import wrappers
         from .vllm import pieces
 
-        for piece in pieces(self.root) if self.kind == "vLLM cache" else ():
+        for piece in pieces(self.root)[0] if self.kind == "vLLM cache" else ():
             label = self.label(piece.file)
             yield GraphPlace(
                 piece.name,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -44,28 +43,26 @@ class Piece:
         return textwrap.dedent(self.text), ()
 
 
-def pieces(root: Path) -> Iterator[Piece]:
-    """In the order in which a call runs them; the operators that split the graph are pieces, too."""
+def pieces(root: Path) -> Read[tuple[Piece, ...]]:
+    """In the order in which a call runs them; the operators that split the graph are pieces, too. Of more
+    than any model has the first, and a problem."""
     files = _files(root, VLLM_GRAPH)
     ranks = {_rank(path) for path in files}
+    found, problems = list[Piece](), list[Problem]()
     for path in files:
-        text, _ = read_text(path, "")
-        starts = [(match.start(), match[1]) for match in islice(_PIECE.finditer(text), _MOST_PIECES + 1)]
-        starts.append((len(text), ""))
-        folder = path.parent.relative_to(root).as_posix()
-        for (first, name), (last, _) in islice(pairwise(starts), _MOST_PIECES):
-            ident = name if len(files) == 1 else f"{folder}/{name}"
-            yield Piece(name, ident, _rank(path) if len(ranks) > 1 else None, path, text[first:last])
-
-
-def unread(root: Path) -> Iterator[Problem]:
-    """What is wrong with the traced graphs, and how many pieces are more than any model has."""
-    for path in _files(root, VLLM_GRAPH):
         label = str(path.relative_to(root))
-        text, problems = read_text(path, label)
-        yield from problems
-        if (found := sum(1 for _ in _PIECE.finditer(text))) > _MOST_PIECES:
-            yield Problem(label, None, f"{found:,} pieces, of which {_MOST_PIECES:,} are read")
+        text, unreadable = read_text(path, label)
+        problems += unreadable
+        starts = [(match.start(), match[1]) for match in _PIECE.finditer(text)]
+        if len(starts) > _MOST_PIECES:
+            what = f"{len(starts):,} pieces, of which {_MOST_PIECES:,} are read"
+            problems.append(Problem(label, None, what))
+        folder = path.parent.relative_to(root).as_posix()
+        for (first, name), (last, _) in islice(pairwise([*starts, (len(text), "")]), _MOST_PIECES):
+            ident = name if len(files) == 1 else f"{folder}/{name}"
+            rank = _rank(path) if len(ranks) > 1 else None
+            found.append(Piece(name, ident, rank, path, text[first:last]))
+    return tuple(found), tuple(problems)
 
 
 def index(root: Path) -> Read[tuple[Content, ...]]:
@@ -83,7 +80,7 @@ def index(root: Path) -> Read[tuple[Content, ...]]:
             total += len(value)
         elif not wrong:
             problems.append(Problem(label, None, f"a {type(value).__name__}, where vLLM writes a dictionary"))
-    return ((Content("graphs in vLLM's index", total, 0),) if found else ()), (*problems, *unread(root))
+    return ((Content("graphs in vLLM's index", total, 0),) if found else ()), tuple(problems)
 
 
 def _files(root: Path, name: str) -> list[Path]:

@@ -111,9 +111,7 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _sorting_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
     """What eager takes to sort by index and to add up what the launch adds one by one."""
-    place = (graph.name, launch.call.index)
-    blocks = case.sides.joined.blocks if case.sides is not None else ()
-    own = (kernel for block in blocks if place in block.launches for kernel in block.eager_kernels)
+    own = (kernel for block in case.blocks_of(graph, launch) for kernel in block.eager_kernels)
     return sum(kernel.ms for kernel in own if _SORTING.search(kernel.name))
 
 

@@ -106,8 +106,9 @@ def _in_loop(case: Case, item: FrameFailure) -> bool:
     """Whether the frame was given up for a loop that is around the line itself: what a loop calls is compiled
     by itself."""
     place = item.users or item.failure.place
-    program = case.program_of(place) if place is not None and _IN_LOOP.search(item.text) else None
-    return program is not None and place is not None and program.in_loop(place.line)
+    if place is None or _IN_LOOP.search(item.text) is None:
+        return False
+    return any(program.in_loop(place.line) for program in case.programs_of(place)[:1])
 
 
 def _of_loop(item: FrameFailure) -> str:

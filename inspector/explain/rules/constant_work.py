@@ -85,9 +85,9 @@ def _finding(
 
 def _cached(case: Case, lines: Iterable[SourceLocation]) -> str:
     for place in lines:
-        program = case.program_of(place)
-        if program is not None and (name := program.cached_function(place.line)):
-            return name
+        for program in case.programs_of(place):
+            if name := program.cached_function(place.line):
+                return name
     return ""
 
 
