@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspector.analysis.roofline import with_fractions
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.code import KernelCall, OutputCode
-from inspector.model.peaks import CacheRate, Peaks
+from inspector.model.peaks import CacheRate, Costs, Peaks
 from inspector.model.replay import (
     GraphReplay,
     KernelReplay,
@@ -26,6 +26,7 @@ CPU = Peaks(
     reference="measured 2026-11-21",
     torch="2.13.0",
     threads=2,
+    costs=Costs(graph_s=3e-5),
 )
 
 H200 = datasheet_peaks("NVIDIA H200")

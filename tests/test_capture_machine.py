@@ -17,7 +17,7 @@ from inspector.explain.case import Times
 from inspector.explain.least import machine_of
 from inspector.hardware import peaks as hardware
 from inspector.hardware.peaks import Device, PeaksUnknown, load_peaks
-from inspector.model.peaks import Peaks
+from inspector.model.peaks import Costs, Peaks
 from inspector.model.run import Manifest
 from inspector.readers.manifest import parse_manifest
 
@@ -40,7 +40,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Device]:
     def measure(device: Device, _: object) -> Peaks:
         devices.append(device)
         threads = 4 if device.kind == "cpu" else None
-        return Peaks(device.name, "measured", 1e10, reference="measured 2026-11-26", threads=threads)
+        day = "measured 2026-11-26"
+        return Peaks(device.name, "measured", 1e10, reference=day, threads=threads, costs=Costs())
 
     monkeypatch.setattr(hardware, "measure_peaks", measure)
     return devices

@@ -13,7 +13,15 @@ from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.cpp_loops import inner_regions
-from inspector.explain.estimate import GPU_KERNEL_MS
+from inspector.explain.estimate import (
+    CUDA_GRAPH_MS,
+    GPU_KERNEL_MS,
+    GPU_LAUNCH_MS,
+    HOST_MS,
+    SYNC_MS,
+    HostCosts,
+    host_costs,
+)
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
@@ -41,7 +49,8 @@ from inspector.explain.rules import (
 from inspector.model.calls import Event
 from inspector.model.explain import Finding
 from inspector.model.logs import GraphBreak, Recompile
-from inspector.model.replay import Timing
+from inspector.model.peaks import Costs, Peaks
+from inspector.model.replay import ReplayResult, Timing
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Difference, KernelTime
@@ -551,7 +560,24 @@ def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 12.0)))
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
     advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
-    assert saved == 3.0 and "reduce-overhead" in advice and trial is not None
+    assert saved == 3.0 - CUDA_GRAPH_MS and "reduce-overhead" in advice and trial is not None
+
+
+def test_costs_are_the_machines_where_it_was_measured_and_the_tables_else() -> None:
+    assert host_costs(None, gpu=True) == replace(HostCosts(), launch_ms=GPU_LAUNCH_MS, sync_ms=SYNC_MS)
+    own = host_costs(Costs(graph_s=50e-6, copy_bytes_per_s=25e9), gpu=True)
+    assert (own.graph_ms, own.how("graph_ms")) == (pytest.approx(0.05), "counted")
+    assert (own.sync_ms, own.how("sync_ms"), own.bytes_per_s) == (SYNC_MS, "estimated", 25e9)
+    assert own.host_ms(3) == pytest.approx(0.05 + 3 * GPU_LAUNCH_MS)
+
+
+def test_a_case_has_the_costs_that_its_machine_was_measured_to_have(corpus: Path) -> None:
+    run = Run.open(corpus / "cpu-torch2.13" / "softmax")
+    peaks = Peaks("cpu", "measured", 1e11, {"float32": 1e11}, threads=2, costs=Costs(graph_s=90e-6))
+    found = gather(run, (ReplayResult({"peaks": {"cpu": peaks.to_json()}}, ()),))
+    assert found.costs.graph_ms == pytest.approx(0.09) and found.costs.how("graph_ms") == "counted"
+    more = found.host_ms - gather(run).host_ms
+    assert more == pytest.approx(sum(graph.runs for graph in found.graphs) * (0.09 - HOST_MS))
 
 
 def test_all_that_is_added_into_cells_is_said(profiled: Case) -> None:

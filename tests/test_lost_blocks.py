@@ -16,7 +16,6 @@ from inspector.explain.case import Case, Times
 from inspector.explain.cpp_loops import LoopNest
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
-from inspector.explain.estimate import GPU_LAUNCH_MS
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, achieved
 from inspector.explain.program import read_program
@@ -195,7 +194,7 @@ def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallba
     told = case([work], sides[0], sides[1], 49.0, 49.0)
     (finding,) = planned_anew.find(told)
     assert finding.severity == "high" and finding.claims[0].part == HOST
-    assert finding.cost_ms == pytest.approx(56.0 * 48 / 60 - 8 * GPU_LAUNCH_MS)
+    assert finding.cost_ms == pytest.approx(56.0 * 48 / 60 - 8 * told.costs.launch_ms)
     assert "5.60 ms in aten::_cudnn_attention_forward each time, 8 times a call" in finding.title
     assert "in eager 7.00 ms each" in finding.title and finding.trial is not None
     mine = read_program("with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):\n    step()\n", "mine.py")

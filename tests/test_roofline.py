@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,14 @@ from inspector.analysis.roofline import above_ms, arithmetic, place, ranked, roo
 from inspector.hardware import peaks as machine_peaks
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.hardware.peaks import Device, Measurer, PeaksUnknown, keep_peaks, load_peaks, measure_peaks
-from inspector.model.peaks import CacheRate, Peaks
+from inspector.model.peaks import CacheRate, Costs, Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, Timing
 from inspector.replay.peaks import Rooflines
 from inspector.replay.protocol import ReplayOptions
 
-MEMORY = Peaks("box", "measured", 1e12, {"float32": 1e13, "tf32": 1e14, "bfloat16": 2e14})
+MEMORY = Peaks(
+    "box", "measured", 1e12, {"float32": 1e13, "tf32": 1e14, "bfloat16": 2e14}, costs=Costs(graph_s=3e-5)
+)
 
 
 def kernel(
@@ -137,6 +139,9 @@ def test_peaks_survive_json_and_bad_json_is_none() -> None:
     assert Peaks.from_json([1]) is None
     assert Peaks.from_json({**peaks.to_json(), "bytes_per_s": 0}) is None
     assert Peaks.from_json({**peaks.to_json(), "flops_per_s": {"float32": math.inf}}) is None
+    costs = replace(peaks, costs=Costs(3e-5, sync_s=2e-5))
+    assert Peaks.from_json(json.loads(json.dumps(costs.to_json()))) == costs
+    assert Peaks.from_json({**peaks.to_json(), "costs": {"graph_s": -1.0}}) is None
 
 
 # -- applied to a replay
@@ -225,6 +230,23 @@ def test_peaks_from_a_busy_machine_are_said_to_be_low(cache: Path, monkeypatch: 
     assert load_peaks(CPU.path) == free
 
 
+def test_peaks_without_costs_are_measured_again_where_that_works(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version kept them."""
+    older = replace(MEMORY, costs=None)
+    keep_peaks(older, CPU.path)
+
+    def fails(*_: object) -> Peaks:
+        raise machine_peaks.PeaksUnknown("no torch here")
+
+    monkeypatch.setattr(machine_peaks, "measure_peaks", fails)
+    assert machine_peaks.find_peaks(CPU, HERE) == (older, "")
+    monkeypatch.setattr(machine_peaks, "measure_peaks", lambda *_: MEMORY)
+    assert machine_peaks.find_peaks(CPU, HERE) == (MEMORY, "")
+    assert load_peaks(CPU.path) == MEMORY
+
+
 @pytest.mark.slow
 def test_this_cpus_peaks_are_measured_once_and_are_plausible(
     cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -238,6 +260,7 @@ def test_this_cpus_peaks_are_measured_once_and_are_plausible(
     peaks = Peaks.from_json(machine["peaks"]["cpu"])
     assert peaks is not None and peaks.source == "measured" and peaks.device == "A CPU"
     assert 1e8 < peaks.bytes_per_s < 1e13
+    assert peaks.costs is not None and peaks.costs.graph_s is not None and 1e-6 < peaks.costs.graph_s < 1e-2
     assert 1e8 < peaks.flops_per_s["float32"] < 1e15 and "float64" in peaks.flops_per_s
     rates = [rate.bytes_per_s for rate in peaks.cache_rates]
     assert rates == sorted(rates, reverse=True)
@@ -261,6 +284,10 @@ def test_this_gpus_peaks_are_near_its_datasheet() -> None:
     name = torch.cuda.get_device_name(0)
     measured, sheet = measure_peaks(Device("cuda", name), HERE), datasheet_peaks(name)
     assert measured.cache_bytes and not measured.cache_rates and measured.threads is None
+    costs = measured.costs
+    assert costs is not None and None not in astuple(costs)
+    assert costs.launch_s and costs.graph_s and costs.launch_s < costs.graph_s < 1e-2
+    assert costs.copy_bytes_per_s and 1e8 < costs.copy_bytes_per_s < 1e12
     if sheet is None:
         pytest.skip(f"no datasheet of {name}")
     assert 0.6 < measured.bytes_per_s / sheet.bytes_per_s < 1.05

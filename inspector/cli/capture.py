@@ -69,7 +69,7 @@ def byte_count(_context: click.Context, parameter: click.Parameter, value: str |
 @click.option(
     "--peaks/--no-peaks",
     default=True,
-    help="With --baseline: measure once what this machine can do, some 15 s (default).",
+    help="With --baseline: measure once what this machine can do, some 20 s (default).",
 )
 @click.option(
     "--asm",

@@ -27,7 +27,7 @@ from inspector.model.state import GraphState
 from inspector.model.two_sides import Block, ProgramCall, Sides, TwoSidedLedger
 from inspector.model.waste import WholeOperator
 
-from .estimate import CUDA_GRAPH_MS, host_ms
+from .estimate import HostCosts
 from .program import Program
 
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
@@ -240,6 +240,8 @@ class Case:
     host: Host | None
     """The machine on which the run is explained, where it also captured it."""
     machine: Mapping[str, object] = field(default_factory=dict)
+    costs: HostCosts = HostCosts()
+    """What the host takes for one of each on the run's machine."""
     spilled: tuple[tuple[str, int], ...] = ()
     """(kernel, registers that it spilled) as the recorder saw them."""
     paired_ms: float | None = None
@@ -395,9 +397,9 @@ class Case:
         return sum(
             graph.runs
             * (
-                CUDA_GRAPH_MS
+                self.costs.cuda_graph_ms
                 if graph.cuda_graphs and not skipped
-                else host_ms(len(graph.launches), graph.gpu)
+                else self.costs.host_ms(len(graph.launches))
             )
             for graph in self.graphs
             if not graph.in_cpp

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from inspector.explain.cpp_loops import starts_threads
 from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
+from inspector.model.account import ClaimHow
+from inspector.model.peaks import Costs
 from inspector.model.schedule import SchedulerNode
 
 CPU_BYTES_PER_S = 10e9
@@ -22,8 +25,8 @@ CPU_CACHE_BYTES = 16 << 20
 """A part of a server's last-level cache, which two cores share with others."""
 CPU_FLOPS_PER_THREAD = 60e9
 """float32 fused multiply-adds with 256-bit vectors at 2.5 GHz: 80e9 at most, most of it reached."""
-CPU_HOST_MS = 0.030
-"""Guards, AOTAutograd's wrapper and the wrapper's Python for one graph: 20 to 40 us."""
+HOST_MS = 0.030
+"""Guards, AOTAutograd's wrapper and the wrapper's Python for one graph: 20 to 60 us, by the machine."""
 CPU_LAUNCH_MS = 0.003
 """One call of generated C++ from the wrapper: the allocation of its result, and waking the threads."""
 WRAPPER_MS = 0.005
@@ -34,14 +37,20 @@ FACTOR = 2.0
 FAR_OFF = FACTOR * FACTOR
 """Times an estimate: where both the machine and the work are within their factors, what takes longer is none
 of it but something else."""
-GPU_HOST_MS = 0.030
-"""As on a CPU: guards, AOTAutograd's wrapper and the wrapper's Python."""
 GPU_LAUNCH_MS = 0.012
 """One launch from Python with the allocation of its result: 12 to 20 us on an H200's host (24 to 28 us for a
 softmax's two, 640 to 950 us for a transformer's 49: benchmarks/results/explain-h200.txt)."""
 CUDA_GRAPH_MS = 0.080
 """Guards, copying inputs and launching one CUDA graph: 81 us for a softmax and for a transformer of 49
 kernels (mode="reduce-overhead" on an H200's host, torch 2.11)."""
+SYNC_MS = 0.05
+"""Draining the queue and starting again: 20 to 100 us."""
+CPU_SYNC_MS = 0.002
+"""On a CPU nothing is waited for; only fusion ends there."""
+TRANSFER_MS = 0.02
+"""One transfer, however small, with the wait for it."""
+PCIE_BYTES_PER_S = 10e9
+"""Pageable memory over PCIe 4: 6 to 12 GB/s."""
 GPU_KERNEL_MS = 0.004
 """No kernel is seen to take less than about 2 us; 4 us with its tail."""
 
@@ -91,11 +100,44 @@ def peak(devices: Iterable[str], gpu: bool, threads: int | None) -> Peak:
     return Peak(sheet.bytes_per_s * GPU_OF_BYTES, single, half)
 
 
-def host_ms(launches: int, gpu: bool) -> float:
-    """The host's side of one run of a graph with so many launches."""
-    if gpu:
-        return GPU_HOST_MS + launches * GPU_LAUNCH_MS
-    return CPU_HOST_MS + launches * CPU_LAUNCH_MS
+@dataclass(frozen=True, slots=True)
+class HostCosts:
+    """Milliseconds of the host for one of each, as in `inspector.model.peaks.Costs`: the table's but for what
+    was `measured` on the run's machine. In a program, where other things happen between them, they take up to
+    `FACTOR` times what they do in a row."""
+
+    graph_ms: float = HOST_MS
+    launch_ms: float = CPU_LAUNCH_MS
+    cuda_graph_ms: float = CUDA_GRAPH_MS
+    sync_ms: float = CPU_SYNC_MS
+    transfer_ms: float = TRANSFER_MS
+    bytes_per_s: float = PCIE_BYTES_PER_S
+    measured: frozenset[str] = frozenset()
+
+    def how(self, name: str) -> ClaimHow:
+        """Of so many of one of them."""
+        return "counted" if name in self.measured else "estimated"
+
+    def host_ms(self, launches: int) -> float:
+        """One run of a graph with so many launches."""
+        return self.graph_ms + launches * self.launch_ms
+
+
+def host_costs(costs: Costs | None, gpu: bool) -> HostCosts:
+    """Of a machine with a GPU, or of a CPU alone."""
+    table = HostCosts(launch_ms=GPU_LAUNCH_MS, sync_ms=SYNC_MS) if gpu else HostCosts()
+    if costs is None:
+        return table
+    known = {
+        "graph_ms": costs.graph_s,
+        "launch_ms": costs.launch_s,
+        "cuda_graph_ms": costs.cuda_graph_s,
+        "sync_ms": costs.sync_s,
+        "transfer_ms": costs.copy_s,
+    }
+    own = {name: seconds * 1e3 for name, seconds in known.items() if seconds is not None}
+    rate = costs.copy_bytes_per_s or table.bytes_per_s
+    return replace(table, **own, bytes_per_s=rate, measured=frozenset(own))
 
 
 def wrapper_ms(launches: int) -> float:

@@ -35,9 +35,10 @@ from inspector.readers.text import guarded
 
 from .case import Case, GraphCase, Launch
 from .doubts import apart
-from .estimate import peak, wrapper_ms
+from .estimate import host_costs, peak, wrapper_ms
 from .in_vain import constant_parts, repeated
 from .launches import launches_of
+from .least import machine_of
 from .profiles import Profiles, compare, load_profiles
 from .program import Program, read_program
 from .times import all_counters, all_events, first_rank, graph_times, measured_times, recorded_calls
@@ -136,7 +137,7 @@ def gather(
     if times.cold_ms is not None and (run.graphs or times.source == "compiled run"):
         # Of one run in which nothing was compiled first calls took longer for other reasons: imports, memory.
         compile_time, compile_source = times.cold_ms / 1e3, "calls"
-    return Case(
+    whole = Case(
         facts=facts,
         graphs=tuple(cases),
         times=times,
@@ -166,6 +167,8 @@ def gather(
         problems=tuple(failed),
         lowered=Lowered(run, reports=reports, stages=INSTRUCTIONS).known,
     )
+    peaks = machine_of(whole).peaks
+    return replace(whole, costs=host_costs(peaks.costs if peaks is not None else None, whole.gpu))
 
 
 def slowed(graphs: Iterable[tuple[float, float | None]], wall_ms: float | None) -> bool:

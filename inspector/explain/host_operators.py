@@ -7,21 +7,21 @@ from dataclasses import replace
 from inspector.analysis.profile_work import is_generated
 from inspector.explain.case import Case
 from inspector.explain.doubts import profile_fits
-from inspector.explain.estimate import FAR_OFF, GPU_LAUNCH_MS
+from inspector.explain.estimate import FAR_OFF
 from inspector.explain.ledger import host_part_ms
 from inspector.model.two_sides import HostOperator
 
 
 def slow_operators(case: Case) -> tuple[HostOperator, ...]:
     """Those of the compiled side, longest first, at the pace of calls that no profiler slows: planning,
-    allocating or sorting out sizes, and no launching, which takes `GPU_LAUNCH_MS`. A kernel of Inductor's is
+    allocating or sorting out sizes, and no launching, which takes its `launch_ms`. A kernel of Inductor's is
     none of them."""
     side = case.sides.joined.compiled if case.sides is not None else None
     if side is None or not side.device or not profile_fits(case):
         return ()
     profiled = sum(ms for _, ms in side.host)
     pace = min(host_part_ms(case) / profiled, 1.0) if profiled > 0 else 1.0
-    atleast = FAR_OFF * GPU_LAUNCH_MS
+    atleast = FAR_OFF * case.costs.launch_ms
     at_pace = (replace(item, ms=item.ms * pace) for item in side.operators)
     longer = (item for item in at_pace if item.ms > atleast * item.calls)
     return tuple(item for item in longer if not is_generated(item.name))

@@ -12,11 +12,6 @@ from inspector.model.source import numel
 from .case import Case, GraphCase
 from .estimate import FAR_OFF
 
-PCIE_BYTES_PER_S = 10e9
-"""Pageable memory over PCIe 4: 6 to 12 GB/s."""
-TRANSFER_MS = 0.02
-"""One transfer, however small, with the wait for it."""
-
 _TARGET = re.compile(r"device_put|_to_copy|convert_element_type|\bcopy\b")
 _DEVICE = re.compile(r"device\s*=\s*device\(type='(\w+)'|torch\.device\('(\w+)")
 
@@ -51,7 +46,8 @@ def waiting_ms(case: Case) -> tuple[float, bool]:
     moved = transfers(case)
     if not moved:
         return 0.0, False
-    by_size = sum(item.bytes for item in moved) / PCIE_BYTES_PER_S * 1e3 + len(moved) * TRANSFER_MS
+    by_size = sum(item.bytes for item in moved) / case.costs.bytes_per_s * 1e3
+    by_size += len(moved) * case.costs.transfer_ms
     if case.times.compiled_ms is None or not case.kernels_measured:
         return by_size, False
     idle = max(case.times.compiled_ms - case.kernels_ms, 0.0)

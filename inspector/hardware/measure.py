@@ -1,7 +1,7 @@
 """The child that measures what a device can do: a copy for bytes, a matrix product per dtype for operations.
 
 Its arguments are ``cpu`` or ``cuda``, and the descriptor to which it writes `Peaks` as plain JSON data; it
-takes less than 15 s. Rates are those of the fastest repetition, because a peak that a busy neighbour held
+takes less than 30 s. Rates are those of the fastest repetition, because a peak that a busy neighbour held
 down would flatter every kernel. Standard library and torch only: it runs in the environment that replays.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import torch
 
+from inspector.hardware.costs import host_clock, measure_costs
 from inspector.hardware.load import Neighbours
 
 Clock = Callable[[Callable[[], object], int], float]
@@ -68,6 +69,7 @@ def measure(device: str) -> dict[str, object]:
         "torch": torch.__version__,
         "threads": torch.get_num_threads() if device == "cpu" else None,
         "busy_cpus": (neighbours.cpus() or 0.0) if device == "cpu" else 0.0,
+        "costs": measure_costs(device, host_clock()),
     }
 
 

@@ -17,6 +17,7 @@ from inspector.model.peaks import Peaks
 from inspector.process import PIPE, Child, Limits, python_child
 
 _LIMIT_S = 120.0
+_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 BUSY_CPUS = 0.25
 """Kept busy by others while peaks are measured: more of them, and the peaks are too low."""
 
@@ -58,21 +59,27 @@ class Measurer:
 def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
     """Kept, else measured, else the datasheet's; and what there is to know about them, empty for nothing.
     Those that others' work held down are kept for nobody."""
-    peaks = load_peaks(device.path)
-    if peaks is None or peaks.busy_cpus > BUSY_CPUS:
-        if measurer.on_progress is not None:
-            measurer.on_progress("measuring what this machine can do (once)")
-        try:
-            peaks = measure_peaks(device, measurer)
-        except PeaksUnknown as error:
-            sheet = datasheet_peaks(device.name) if device.kind != "cpu" else None
-            if sheet is None:
-                return None, f"no roofline: {error}"
-            return sheet, f"roofline from the {sheet.reference}, not measured: {error}"
-        if peaks.busy_cpus > BUSY_CPUS:
-            busy = f"other programs kept {peaks.busy_cpus:.1f} CPUs busy while they were measured"
-            return peaks, f"the roofline's peaks are too low: {busy}; they are measured again next time"
-        keep_peaks(peaks, device.path)
+    kept = load_peaks(device.path)
+    if kept is not None and kept.busy_cpus > BUSY_CPUS:
+        kept = None
+    # Older versions measured no costs.
+    if kept is not None and kept.costs is not None:
+        return kept, ""
+    if measurer.on_progress is not None:
+        measurer.on_progress("measuring what this machine can do (once)")
+    try:
+        peaks = measure_peaks(device, measurer)
+    except PeaksUnknown as error:
+        sheet = datasheet_peaks(device.name) if device.kind != "cpu" else None
+        if kept is not None:
+            return kept, ""
+        if sheet is None:
+            return None, f"no roofline: {error}"
+        return sheet, f"roofline from the {sheet.reference}, not measured: {error}"
+    if peaks.busy_cpus > BUSY_CPUS:
+        busy = f"other programs kept {peaks.busy_cpus:.1f} CPUs busy while they were measured"
+        return kept or peaks, f"the roofline's peaks are too low: {busy}; they are measured again next time"
+    keep_peaks(peaks, device.path)
     return peaks, ""
 
 
@@ -81,10 +88,11 @@ def measure_peaks(device: Device, measurer: Measurer) -> Peaks:
     chunks: list[bytes] = []
     command = python_child(measurer.python, "inspector.hardware.measure", device.kind, PIPE)
     with tempfile.TemporaryDirectory(prefix="inspector-peaks-") as folder:
+        # What it compiles is nobody else's.
+        own = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": folder, _THREADS: "1"}
+        environment = {**measurer.environment, **own}
         try:
-            child = Child(
-                command, env=measurer.environment, cwd=Path(folder), stdin="held", pipe=chunks.append
-            )
+            child = Child(command, env=environment, cwd=Path(folder), stdin="held", pipe=chunks.append)
         except OSError as error:
             raise PeaksUnknown(f"cannot start {command[0]}: {error.strerror}") from None
         ending = child.follow(Limits(_LIMIT_S), measurer.should_stop)

@@ -1,9 +1,10 @@
-"""What a machine can do at most: bytes and floating-point operations a second, and where that is from."""
+"""What a machine can do at most, bytes and floating-point operations a second, and what its host pays around
+kernels; and where that is from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import astuple, field
 from typing import Literal, NamedTuple
 
 from inspector.frozen import dataclass
@@ -16,6 +17,24 @@ class CacheRate(NamedTuple):
 
     size: int
     bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds of the host for one of each, None where it was not measured.
+
+    `graph_s`: guards, AOTAutograd's wrapper and the generated one of a compiled graph, less its kernels'
+    launches. `launch_s`: one launch from the wrapper, with its result's allocation. `cuda_graph_s`: a call of
+    a graph with mode="reduce-overhead". `sync_s`: reading a value that a kernel makes. `copy_s`: a copy of a
+    few bytes from pageable memory; more of them move at `copy_bytes_per_s` beside.
+    """
+
+    graph_s: float | None = None
+    launch_s: float | None = None
+    cuda_graph_s: float | None = None
+    sync_s: float | None = None
+    copy_s: float | None = None
+    copy_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +60,8 @@ class Peaks:
     threads: int | None = None
     busy_cpus: float = 0.0
     """CPUs that other programs kept busy meanwhile: the peaks are then too low."""
+    costs: Costs | None = None
+    """None where nobody tried to measure them."""
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON data, the value of ``machine.peaks.DEVICE`` in a replay's result."""
@@ -54,4 +75,6 @@ class Peaks:
         except Malformed:
             return None
         rates = (peaks.bytes_per_s, *peaks.flops_per_s.values(), *(r.bytes_per_s for r in peaks.cache_rates))
-        return peaks if all(0 < rate < float("inf") for rate in rates) else None
+        costs = [cost for cost in astuple(peaks.costs) if cost is not None] if peaks.costs is not None else []
+        known = all(0 < rate < float("inf") for rate in rates)
+        return peaks if known and all(0 <= cost < float("inf") for cost in costs) else None

@@ -26,8 +26,9 @@ from inspector.model.source import SourceLocation, is_library, users_place
 from inspector.readers.failures import parse_torchs
 from inspector.units import plural
 
-BREAK_MS = (0.03, 0.06)
-"""Leaving and entering compiled code once: guards, frame evaluation, the resume function."""
+_ENTERED = (1, 2)
+"""Times what entering a compiled graph takes: leaving compiled code and entering it again, with the resume
+function between."""
 
 _SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
 _CALLS = ("RNN", "LSTM", "disable", "skip")
@@ -97,7 +98,7 @@ def find(case: Case) -> Iterable[Finding]:
     if not number:
         return
     outside = outside_graphs_ms(case)
-    least, most = (number * ms for ms in BREAK_MS)
+    least, most = (number * times * case.costs.graph_ms for times in _ENTERED)
     if outside is not None:
         called = any(word in broken.reason for broken in breaks for word in _CALLS)
         least, most = _of_host(case, outside, min(least, outside) if called else outside)

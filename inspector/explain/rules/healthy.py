@@ -18,6 +18,7 @@ MOST_UNEXPLAINED = 0.1
 """Of a call: what is called healthy is known to nine tenths."""
 NOTHING = "nothing found that is worth changing"
 SURELY_NOTHING = "nothing found that is surely worth changing"
+_NOTHING_TO_DO = "nothing; a smaller dtype or less work would make it faster"
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
 
@@ -29,7 +30,8 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     sure, most = account.claimed_ms
     if sure > max(account.noise_ms, MOST_UNEXPLAINED * case.wall_ms) or most > MOST * case.wall_ms:
         return None
-    missing = _missing(case, ledger, account)
+    operator = _unbounded_operator(case)
+    missing = _missing(case, ledger, account, operator)
     title = missing or f"nothing worth changing: {_bound(case)}"
     evidence = []
     if launches := list(case.launches()):
@@ -43,13 +45,15 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
-        advice=_advice(case) if missing else "nothing; a smaller dtype or less work would make it faster",
+        advice=_advice(case, operator)
+        if missing
+        else "nothing; a smaller dtype or less work would make it faster",
         how="measured" if case.times.compiled_ms is not None else "estimated",
         share=0.0,
     )
 
 
-def _missing(case: Case, ledger: Ledger, account: Account) -> str:
+def _missing(case: Case, ledger: Ledger, account: Account, operator: str) -> str:
     """Why nothing that was found is no verdict; empty where it is one."""
     if case.unread:
         return f"nothing found, but {UNREAD}"
@@ -67,8 +71,7 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
     if account.left_ms > account.noise_ms:
         more = duration(account.left_ms)
         return f"{nothing}, but its kernels take {more} a call more than they need"
-    far = _far_from_memory(case)
-    slow = f"its generated code {far}" if far else _unbounded_operator(case)
+    slow = operator or _far_from_memory(case)
     return f"{nothing}; {slow}, and what else bounds it was not measured" if slow else ""
 
 
@@ -85,9 +88,14 @@ def _far_from_memory(case: Case) -> str:
     """What generated code moves, where it takes most of a call and that is not what bounds it."""
     machine = machine_of(case)
     moved, ms = _generated(case)
-    if not ms or case.role_ms("generated", "copy") < MOST * case.wall_ms or _near(machine, moved, ms):
+    if (
+        not moved
+        or not ms
+        or case.role_ms("generated", "copy") < MOST * case.wall_ms
+        or _near(machine, moved, ms)
+    ):
         return ""
-    return achieved(machine, moved, ms)
+    return f"its generated code {achieved(machine, moved, ms)}"
 
 
 def _unbounded_operator(case: Case) -> str:
@@ -118,7 +126,7 @@ def _near(machine: Machine, moved: int, ms: float) -> bool:
     return machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
 
 
-def _advice(case: Case) -> str:
+def _advice(case: Case, operator: str) -> str:
     if case.uncalled:
         return "time it in the program: no run called what torch.compile made, so that no call was timed"
     if case.times.compiled_ms is None or case.times.eager_ms is None:
@@ -126,7 +134,7 @@ def _advice(case: Case) -> str:
     if case.times.outcome == "unknown":
         more = "while nothing else runs" if case.times.again is not None else "with more calls"
         return f"measure it again, {more}: inspector capture --baseline -- COMMAND"
-    if not _far_from_memory(case) and _unbounded_operator(case):
+    if operator:
         return "write the same with operators that Inductor has code for, and time both"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 

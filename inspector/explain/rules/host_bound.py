@@ -18,7 +18,7 @@ from inspector.explain.changes import Change, with_option
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.cuda_graphs import fully_sharded, graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
-from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
+from inspector.explain.estimate import FACTOR, FAR_OFF
 from inspector.explain.host_operators import slow_operators
 from inspector.explain.ledger import guards_ms, host_part_ms
 from inspector.explain.rule import Rule, Stage, about, severity_of
@@ -34,6 +34,7 @@ _MODE = 'mode="reduce-overhead" (CUDA graphs)'
 _CUDA_GRAPHS = f"use {_MODE}, or a larger batch"
 _SHARDED = f"; {_MODE} made a training with FSDP2 six times slower where it was tried"
 """72 ms a step became 445 (benchmarks/results/natural-blind-h100.txt)."""
+_NO_SHORTER = f"; {_MODE} would not help: its own work for a call is no shorter"
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -176,17 +177,10 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     """(what to do, how to try it, what that is about). CUDA graphs take away no more than launching from the
     wrapper; profiling makes that longer, so it is at most what the host took."""
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
-    ways, remark = [_MORE_WORK], ""
-    if fully_sharded(case):
-        remark = _SHARDED
-    elif case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
-        waiting = unrecordable(case)
-        saved = min(wrapper, host) - CUDA_GRAPH_MS * graphs_of_call(case, waiting)
-        if saved >= max(case.noise_ms, MOST * more):
-            advice, trial = _cuda_graphs(case, waiting)
-            if advice:
-                return advice, trial, max(saved, more)
-            remark = _unrecordable(waiting)
+    advice, trial, saved = _cuda_graphs(case, min(wrapper, host), max(case.noise_ms, MOST * more))
+    if saved is not None:
+        return advice, trial, max(saved, more)
+    ways, remark = [_MORE_WORK], advice
     # Forward and backward are two of a call; more are parts that were compiled apart.
     if round(runs) > 2:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
@@ -197,17 +191,29 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     return ", or ".join(ways) + remark, trial, more
 
 
-def _cuda_graphs(case: Case, waiting: Sequence[str]) -> tuple[str, Trial | None]:
-    """How to get them, and the setting to try; nothing where torch can't cut around what waits."""
+def _cuda_graphs(case: Case, most: float, least: float) -> tuple[str, Trial | None, float | None]:
+    """(how to get them, the setting to try, what they save) where that is `least` or more: one launch of all
+    takes `most` away; else (a remark on why not, None, None)."""
+    if fully_sharded(case):
+        return _SHARDED, None, None
+    if not case.gpu or any(graph.cuda_graphs for graph in case.graphs):
+        return "", None, None
+    waiting = unrecordable(case)
+    line = leave_out(case, waiting) if waiting else None
+    if waiting and not line:
+        # torch can't cut around what waits.
+        return _unrecordable(waiting), None, None
+    saved = most - case.costs.cuda_graph_ms * graphs_of_call(case, waiting)
+    if saved < least:
+        return _NO_SHORTER if saved < case.noise_ms else "", None, None
+    if line:
+        why = f"which leaves out {' and '.join(waiting)}, in which the host waits for the device"
+        return f"use {_MODE} with {line}, {why}", None, saved
     handed_on = next((at for program in case.programs if (at := program.hands_on())), None)
-    if not waiting and handed_on:
+    if handed_on:
         # A graph's results lie where its next replay writes.
-        return f"use {_MODE} with clones of what line {handed_on} hands to the next call", None
-    if not waiting:
-        return _CUDA_GRAPHS, Trial(mode="reduce-overhead")
-    line = leave_out(case, waiting)
-    why = f"which leaves out {' and '.join(waiting)}, in which the host waits for the device"
-    return (f"use {_MODE} with {line}, {why}", None) if line else ("", None)
+        return f"use {_MODE} with clones of what line {handed_on} hands to the next call", None, saved
+    return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), saved
 
 
 def _change(case: Case, trial: Trial | None) -> tuple[Change, tuple[Evidence, ...]]:
@@ -253,45 +259,29 @@ def _lost_to_host(case: Case, sure: float, outside: float) -> float | None:
     if times.outcome != "slower" or times.compiled_ms is None or times.eager_ms is None:
         return None
     lost = times.compiled_ms - times.eager_ms
-    usual = sum(graph.runs * host_ms(0, graph.gpu) for graph in case.graphs)
+    usual = sum(graph.runs * case.costs.graph_ms for graph in case.graphs)
     surely = max(sure - times.eager_ms, outside)
     return lost if surely >= MOST * lost or lost <= FACTOR * usual else None
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what it would save)."""
-    remark = ""
-    if fully_sharded(case):
-        remark = _SHARDED
-    elif case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
-        waiting = unrecordable(case)
-        saved = case.wall_ms - _with_cuda_graphs(case, waiting)
-        if case.sides is not None and case.sides.joined.compiled is not None:
-            saved = min(saved, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
-        advice, trial = _cuda_graphs(case, waiting)
-        if saved >= case.noise_ms and advice:
-            return advice, trial, saved
-        remark = (
-            _unrecordable(waiting)
-            if waiting
-            else f"; {_MODE} would not help: its own work for a call is no shorter"
-        )
-    times = case.times
-    lost = (times.compiled_ms or 0.0) - (times.eager_ms or math.inf)
-    return (
-        f"{_MORE_WORK}, or leave it eager{remark}",
-        Trial(environment=((SWITCHES[0], "1"),)) if lost > 0 else None,
-        lost if lost > 0 else gap,
-    )
-
-
-def _with_cuda_graphs(case: Case, left_out: Sequence[str]) -> float:
-    """What a call would take with mode="reduce-overhead": kernels back to back, one launch for all but the
-    operators `left_out`."""
     recorded = [
         graph.replay.cudagraph.median_ms for graph in case.graphs if graph.replay and graph.replay.cudagraph
     ]
-    return CUDA_GRAPH_MS * graphs_of_call(case, left_out) + (sum(recorded) or case.kernels_ms)
+    most = case.wall_ms - (sum(recorded) or case.kernels_ms)
+    if case.sides is not None and case.sides.joined.compiled is not None:
+        most = min(most, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
+    advice, trial, saved = _cuda_graphs(case, most, case.noise_ms)
+    if saved is not None:
+        return advice, trial, saved
+    times = case.times
+    lost = (times.compiled_ms or 0.0) - (times.eager_ms or math.inf)
+    return (
+        f"{_MORE_WORK}, or leave it eager{advice}",
+        Trial(environment=((SWITCHES[0], "1"),)) if lost > 0 else None,
+        lost if lost > 0 else gap,
+    )
 
 
 RULE = Rule("host_bound", Stage.BOUND, find, place_only=True)

@@ -19,11 +19,6 @@ from inspector.model.explain import Evidence, Finding
 from inspector.model.source import users_place
 from inspector.units import plural
 
-GPU_SYNC_MS = 0.05
-"""Draining the queue and starting again: 20 to 100 us."""
-CPU_SYNC_MS = 0.002
-"""On a CPU nothing is waited for; only fusion ends there."""
-
 _TARGET = re.compile(r"_local_scalar_dense|aten\.item|\bnonzero\b|masked_select|_unique|\.item\b")
 _REASON = re.compile(r"\.item\(\)|\.tolist\(\)|\.numpy\(\)|_local_scalar_dense|nonzero")
 
@@ -62,7 +57,7 @@ def find(case: Case) -> Iterable[Finding]:
         return
     times = max(round(number), 1)
     waited = _waited_ms(case)
-    cost = waited if waited is not None else number * (GPU_SYNC_MS if case.gpu else CPU_SYNC_MS)
+    cost = waited if waited is not None else number * case.costs.sync_ms
     share = case.share(cost)
     yield Finding(
         rule="host_sync",
@@ -70,7 +65,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"a tensor's value is read on the host {plural(times, 'time')} in a call",
         graph=None,
         cost_ms=cost,
-        claims=(on_part(HOST, cost, "estimated" if waited is None else "profiled"),),
+        claims=(on_part(HOST, cost, case.costs.how("sync_ms") if waited is None else "profiled"),),
         evidence=tuple(evidence[:5]),
         advice="keep the value a tensor (torch.where, masks); read it after the call, and not in every one",
         how="estimated" if waited is None else "measured",

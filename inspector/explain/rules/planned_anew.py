@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 
 from inspector.explain.case import Case
 from inspector.explain.claims import on_part
-from inspector.explain.estimate import GPU_LAUNCH_MS
 from inspector.explain.host_operators import slow_operators
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import HOST
@@ -39,7 +38,7 @@ def find(case: Case) -> Iterable[Finding]:
         if _PLANNED.fullmatch(item.name) and item.ms > PLANNING_MS * item.calls
     ]
     # What launching it costs stays, whoever plans it.
-    cost = sum(item.ms - GPU_LAUNCH_MS * item.calls for item in planned)
+    cost = sum(item.ms - case.costs.launch_ms * item.calls for item in planned)
     if not planned:
         return
     worst, share = planned[0], case.share(cost)

@@ -1,0 +1,113 @@
+"""What the host pays around kernels, measured in the child that measures peaks: seconds of one of each, in
+calls that follow one another with nothing else to do.
+
+Standard library and torch only, as `inspector.hardware.measure`. What can't be had here (no compiler, no
+Triton) is None, and estimated by who asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch._dynamo.utils import counters
+
+Clock = Callable[[Callable[[], object]], float]
+"""Seconds of one call, the best of several blocks of them, by the host's clock."""
+
+_LAUNCHES = 8
+"""More of the larger graph than of the small one: what these take is their difference."""
+_COPIED = 16 << 20
+"""Bytes of the copy that tells a rate: more than what is copied at once through a pinned buffer."""
+
+
+def measure_costs(device: str, clock: Clock) -> dict[str, float | None]:
+    """The object that `inspector.model.peaks.Costs` reads."""
+    one = _seconds(partial(_compiled_s, 1, device, clock))
+    if device != "cuda":
+        return {"graph_s": _difference(one, _seconds(partial(_product_s, clock)))}
+    several = _difference(_seconds(partial(_compiled_s, 1 + _LAUNCHES, device, clock)), one)
+    launch = None if several is None else several / _LAUNCHES
+    copy, large = (_seconds(partial(_copy_s, clock, size)) for size in (4, _COPIED))
+    copying = _difference(large, copy)
+    return {
+        "graph_s": _difference(one, launch),
+        "launch_s": launch,
+        "cuda_graph_s": _seconds(partial(_compiled_s, 1, device, clock, "reduce-overhead")),
+        "sync_s": _seconds(partial(_sync_s, clock)),
+        "copy_s": copy,
+        "copy_bytes_per_s": _COPIED / copying if copying else None,
+    }
+
+
+def _seconds(measure: Callable[[], float]) -> float | None:
+    """None where torch can't do that here."""
+    try:
+        return measure()
+    except Exception:  # noqa: BLE001 - whatever a backend raises, that cost is not known.
+        return None
+
+
+def _difference(more: float | None, less: float | None) -> float | None:
+    return None if more is None or less is None else max(more - less, 0.0)
+
+
+def _compiled_s(launches: int, device: str, clock: Clock, mode: str | None = None) -> float:
+    """One call of a compiled function of so many kernels: a GPU is done with them before the next call. On a
+    CPU the kernel is a library's, as compiling C++ takes a minute where it was never done before."""
+    if device == "cuda":
+        inputs = [torch.ones(8, device=device) for _ in range(launches)]
+        # Nothing is shared, so that nothing fuses; all are one kernel's source.
+        compiled = torch.compile(lambda *each: [item + 1 for item in each], mode=mode)
+    else:
+        inputs = [torch.ones(8, 8)] * 2
+        compiled = torch.compile(torch.mm, mode=mode)
+    with torch.no_grad():
+        for _ in range(3):
+            compiled(*inputs)
+        if not counters["stats"]["unique_graphs"]:
+            raise RuntimeError("torch.compile is switched off")
+        return clock(lambda: compiled(*inputs))
+
+
+def _product_s(clock: Clock) -> float:
+    inputs = [torch.ones(8, 8)] * 2
+    with torch.no_grad():
+        return clock(lambda: torch.mm(*inputs))
+
+
+def _sync_s(clock: Clock) -> float:
+    """What reading a value takes beyond launching what makes it: draining the queue, and starting again."""
+    value = torch.ones(1, device="cuda")
+    launched = clock(lambda: value + 1)
+    return max(clock(lambda: (value + 1).item()) - launched, 0.0)
+
+
+def _copy_s(clock: Clock, size: int) -> float:
+    """From pageable memory, as programs mostly have it."""
+    source = torch.ones(size // 4)
+    return clock(lambda: source.to("cuda"))
+
+
+def host_clock(budget_s: float = 0.1) -> Clock:
+    """Blocks of a millisecond or more, for so long; the device's queue is empty before each and after."""
+
+    def seconds(action: Callable[[], object]) -> float:
+        repeats, best, end = 1, float("inf"), time.perf_counter() + budget_s
+        while True:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            started = time.perf_counter()
+            for _ in range(repeats):
+                action()
+            taken = time.perf_counter() - started
+            if taken < 1e-3:
+                repeats = min(2 * repeats, 10_000)
+            else:
+                best = min(best, taken / repeats)
+            if time.perf_counter() > end:
+                return min(best, taken / repeats)
+
+    return seconds
