@@ -14,7 +14,7 @@ from inspector.explain import failures
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.program import read_program
-from inspector.explain.rules import compile_failed
+from inspector.explain.rules import compile_failed, graph_breaks
 from inspector.gates.judge import Evidence
 from inspector.model.source import SourceLocation
 from inspector.present import summary
@@ -91,6 +91,26 @@ def test_a_break_in_a_loop_says_what_it_costs_and_what_a_loop_calls_is_none(
         monkeypatch.setattr(compile_failed, "compile_failures", lambda case, own=own: [own])
         (told,) = compile_failed.find(replace(case, programs=(read_program(text, "work/orbit.py"),)))
         assert told.advice.startswith("a break inside of a loop" if of_loop else "torch's hint: it is fund")
+
+
+def test_a_break_that_leaves_a_loop_in_eager_is_told_once(
+    failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function that the loop is in is given up for a line of it that breaks what it calls as well."""
+    text = "def trace(x):\n    while x.numel():\n        x = step(x)\n    return x\n"
+    case = gather(Run.open(failed / "c_lstm.run"))
+    (item,) = failures.compile_failures(case)
+    place = SourceLocation("work/orbit.py", 3, "trace")
+    own = replace(item, failure=replace(item.failure, place=place), text="graph break in loop", users=None)
+    monkeypatch.setattr(graph_breaks, "compile_failures", lambda case: [own])
+    given_up = replace(case.facts.given_up[0], compile_id="0/0")
+    broken = replace(given_up, location=place, frames=(place,), compile_id="1/0", reason="a break")
+    facts = replace(case.facts, given_up=(given_up,), graph_breaks=(broken,))
+    told = replace(case, facts=facts, programs=(read_program(text, "work/orbit.py"),))
+    assert not list(graph_breaks.find(told))
+    outside = text.replace("while", "if")
+    (finding,) = graph_breaks.find(replace(told, programs=(read_program(outside, "work/orbit.py"),)))
+    assert finding.title.startswith("1 graph break")
 
 
 def test_where_nothing_was_compiled_first_calls_are_not_called_compiling(

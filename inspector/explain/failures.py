@@ -14,6 +14,8 @@ from inspector.readers.failures import parse_torchs
 
 from .case import Case
 
+_IN_LOOP = re.compile(r"graph break in (?:a for/while )?loop")
+"""torch/_dynamo/symbolic_convert.py: InstructionTranslatorBase.should_compile_partial_graph."""
 # Set torch._dynamo.config.allow_rnn=True to enable ...
 _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
 
@@ -49,6 +51,15 @@ def ended_by(case: Case, item: FrameFailure) -> bool:
     """Whether the program ended with that compilation's error."""
     message = case.failure.error.partition(": ")[2].rstrip("…") if case.failure is not None else ""
     return item.raised and bool(message) and message in " ".join(item.text.split())
+
+
+def in_loop(case: Case, item: FrameFailure) -> bool:
+    """Whether the frame was given up for a loop that is around the line itself: what a loop calls is compiled
+    by itself."""
+    place = item.users or item.failure.place
+    if place is None or _IN_LOOP.search(item.text) is None:
+        return False
+    return any(program.in_loop(place.line) for program in case.programs_of(place)[:1])
 
 
 def _of_events(case: Case) -> Iterator[FrameFailure]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.failures import FrameFailure, compile_failures, ended_by, hinted
+from inspector.explain.failures import FrameFailure, compile_failures, ended_by, hinted, in_loop
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -22,8 +22,6 @@ MOST = 3
 _SWITCH = "suppress_errors"
 _TOO_OLD = re.compile(r"too old to be supported by the triton|GPUTooOldForTriton", re.IGNORECASE)
 """torch/_inductor/exc.py: GPUTooOldForTriton; in 2.4 the same words in a RuntimeError (scheduler.py)."""
-_IN_LOOP = re.compile(r"graph break in (?:a for/while )?loop")
-"""torch/_dynamo/symbolic_convert.py: InstructionTranslatorBase.should_compile_partial_graph."""
 _BODY = (
     "a break inside of a loop leaves the whole function in eager: put what the loop does, but for that line, "
     "into compiled functions"
@@ -68,7 +66,7 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
         graph=None,
         cost_ms=None,
         evidence=_evidence(case, item),
-        advice=_cured(case, item) or (_of_loop(item) if _in_loop(case, item) else _advice(item)),
+        advice=_cured(case, item) or (_of_loop(item) if in_loop(case, item) else _advice(item)),
         how="measured",
         share=share,
         trial=hinted(failure.hint),
@@ -100,15 +98,6 @@ def _cured(case: Case, item: FrameFailure) -> str | None:
         if place in places and (known := cure(broken)):
             return known
     return None
-
-
-def _in_loop(case: Case, item: FrameFailure) -> bool:
-    """Whether the frame was given up for a loop that is around the line itself: what a loop calls is compiled
-    by itself."""
-    place = item.users or item.failure.place
-    if place is None or _IN_LOOP.search(item.text) is None:
-        return False
-    return any(program.in_loop(place.line) for program in case.programs_of(place)[:1])
 
 
 def _of_loop(item: FrameFailure) -> str:

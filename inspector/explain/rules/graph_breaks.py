@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from inspector.analysis.side_totals import NAMED
 from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
-from inspector.explain.failures import compile_failures, hinted
+from inspector.explain.failures import compile_failures, hinted, in_loop
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -65,14 +65,17 @@ _THEIRS = "the break is in a library's own code; what calls it may stay out of t
 def find(case: Case) -> Iterable[Finding]:
     places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
     nowhere = 0
-    failed = {str(item.failure.place) for item in compile_failures(case)}
+    failures = compile_failures(case)
+    failed = {str(item.failure.place) for item in failures}
+    # What leaves a whole loop in eager is told there, of the frames that it only breaks too.
+    loops = {str(item.users or item.failure.place) for item in failures if in_loop(case, item)}
     given_up = {(item.compile_id or "").partition("_")[0] for item in case.facts.given_up}
     # One line may lead to a frame that is given up and to others that only break.
     breaks = [
         broken
         for broken in case.facts.graph_breaks
-        if str(users_place(broken.location, broken.frames)) not in failed
-        or (given_up and (broken.compile_id or "").partition("_")[0] not in given_up)
+        if (there := str(users_place(broken.location, broken.frames))) not in loops
+        and (there not in failed or _elsewhere(broken, given_up))
     ]
     known = failed | {str(broken.location) for broken in case.facts.graph_breaks}
     # What is met most often is told, with what to do about it.
@@ -142,6 +145,11 @@ def find(case: Case) -> Iterable[Finding]:
         change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons) or next(filter(None, map(hinted, _hints(breaks))), None),
     )
+
+
+def _elsewhere(broken: GraphBreak, given_up: Collection[str]) -> bool:
+    """Whether it is of another frame than those that were given up, by their compilations."""
+    return bool(given_up) and (broken.compile_id or "").partition("_")[0] not in given_up
 
 
 def _of_host(case: Case, outside: float, least: float) -> tuple[float, float]:
