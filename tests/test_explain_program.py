@@ -67,6 +67,32 @@ print(sum(tail) / len(tail))
 """
 
 
+SET_AGAIN = """\
+import time, torch
+net = torch.compile(torch.nn.Linear(8, 8))
+last = time.time()
+for step in range(40):
+    loss = net(torch.ones(8)).sum()
+    loss.backward()
+    if step % 10 == 9:
+        now = time.time()
+        print(loss.item(), (now - last) / 10)
+        last = now
+"""
+
+
+def test_a_clock_that_a_training_loop_sets_again_logs_each_round() -> None:
+    """Only the first of its times has the first call; a list of them all, or one clock around the loop, is
+    none."""
+    (region,) = program(SET_AGAIN).regions
+    assert region.each_round and region.includes_first_call
+    direct = SET_AGAIN.replace("        last = now\n", "        last = time.time()\n")
+    assert program(direct).regions[0].each_round
+    kept = SET_AGAIN.replace("print(loss.item(), (now - last) / 10)", "times.append(now - last)")
+    assert not program(kept).regions[0].each_round
+    assert not program(SET_AGAIN.replace("        last = now\n", "")).regions[0].each_round
+
+
 def test_what_goes_on_from_an_earlier_round_is_work_and_results_are_no_data() -> None:
     """A random walk's proposal; and of the times the later half alone is used."""
     (region,) = program(WALK).regions

@@ -40,8 +40,8 @@ class TimedRegion:
     `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for
     the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
     between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
-    the like of its times is used. `each_round`: it is one round of a loop, whose time is not kept, as a
-    training loop logs it.
+    the like of its times is used. `each_round`: it is one round of a loop, or some of them until the loop
+    sets the clock again, whose time is not kept, as a training loop logs it.
     """
 
     first: int
@@ -64,11 +64,12 @@ def timed_regions(
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
                 looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
-                for region, end in _regions_of_body(tree, body, reaching, waiting, robust):
+                for region, end, clock in _regions_of_body(tree, body, reaching, waiting, robust):
                     carried = _carrying(owner, region) if looping else frozenset()
+                    again = _set_again(end, clock)
                     yield replace(
                         region,
-                        each_round=looping and not _kept(end),
+                        each_round=(looping or again is not None) and not _kept(again or end),
                         robust=robust or (looping and _first_left_out(end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                     )
@@ -80,8 +81,8 @@ def _regions_of_body(
     reaching: frozenset[str],
     waiting: frozenset[str],
     robust: bool,
-) -> Iterator[tuple[TimedRegion, ast.stmt]]:
-    """Each with the statement that takes the difference."""
+) -> Iterator[tuple[TimedRegion, ast.stmt, str]]:
+    """Each with the statement that takes the difference, and the clock's name."""
     for index, statement in enumerate(body):
         clock = _clock_target(statement)
         if clock is None:
@@ -89,7 +90,7 @@ def _regions_of_body(
         for end in range(index + 1, len(body)):
             if _takes_difference(body[end], clock):
                 inside = body[index + 1 : end + 1]
-                yield _region(tree, statement.lineno, inside, reaching, waiting, robust), body[end]
+                yield _region(tree, statement.lineno, inside, reaching, waiting, robust), body[end], clock
                 break
 
 
@@ -157,6 +158,17 @@ def _first_left_out(end: ast.stmt, text: str) -> bool:
             whole = re.search(rf"\b(?!len\b)\w+\(\s*{name}\s*\)", text)
             return whole is None and re.search(rf"\b{name}\[\s*[^\]:\s][^\]:]*:\s*\]", text) is not None
     return False
+
+
+def _set_again(end: ast.stmt, clock: str) -> ast.stmt | None:
+    """The statement of a loop that takes the difference of a clock which the loop sets again, as a training
+    loop does that logs a step's time every so often: only the first of its times has the first call."""
+    if not isinstance(end, ast.For | ast.While | ast.AsyncFor):
+        return None
+    inside = [node for node in ast.walk(end) if isinstance(node, ast.stmt) and not hasattr(node, "body")]
+    if not any(isinstance(node, ast.Assign) and clock in map(dotted, node.targets) for node in inside):
+        return None
+    return next((node for node in inside if _takes_difference(node, clock)), None)
 
 
 def _kept(statement: ast.stmt) -> bool:

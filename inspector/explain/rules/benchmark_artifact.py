@@ -61,10 +61,11 @@ def _remark(
 
 def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
     cold = case.times.cold_ms
+    which = "first time" if region.each_round else "timing"
     return _remark(
         program,
         region,
-        f"the timing at line {region.first} includes the first call"
+        f"the {which} at line {region.first} includes the first call"
         + (f": {duration(cold)} of compiling are in its time" if cold else ", and so compiling"),
         "call the compiled function a few times before reading the clock, then take the median of many calls",
         (region.first, *region.compile_lines, region.last),
