@@ -18,7 +18,7 @@ from words import texts
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off
 from inspector.analysis.nothing import Evidence, all_in_eager, nothing_compiled, why_nothing
-from inspector.analysis.steady import OTHERS, RUN_TO_RUN
+from inspector.analysis.steady import OTHERS, RUN_TO_RUN, by_novelty
 from inspector.capture.baseline import variant_environment
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.profiles import plan_calls
@@ -642,3 +642,16 @@ def test_recompiles_and_compilations_have_that_name(tmp_path: Path, profiled_run
             if item.function is not None and item.function.line == 19
         ]
         assert names and set(names) == {"small of Net.small"}
+
+
+def test_calls_of_new_sizes_are_told_from_those_that_come_again() -> None:
+    """Nothing where the recorder left calls, or sizes, out."""
+    item = made([50.0, 3.0, 52.0, 4.0], (900.0,), sizes=(("a",), ("b",)), steady_sizes=(0, 0, 1, 0))
+    whole = replace(item, calls=5)
+    assert by_novelty(whole) == ([50.0, 52.0], [3.0, 4.0])
+    for other in (
+        replace(whole, calls=1500),
+        replace(whole, steady_sizes=(0, 0, 2, 0)),
+        replace(whole, steady_sizes=()),
+    ):
+        assert by_novelty(other) == ([], [])

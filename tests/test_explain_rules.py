@@ -11,7 +11,7 @@ from explaining import bare
 
 from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
-from inspector.explain.case import Case, GraphCase
+from inspector.explain.case import Case, GraphCase, NewSizes
 from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.estimate import (
     CUDA_GRAPH_MS,
@@ -561,6 +561,10 @@ def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
     advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
     assert saved == 3.0 - CUDA_GRAPH_MS and "reduce-overhead" in advice and trial is not None
+    # A graph for each size is no gain where few sizes come again.
+    times = replace(times, new_sizes=NewSizes(8, 9, 20.0, 20.0, 0.0))
+    advice, trial, _ = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
+    assert "would record anew for each new size" in advice and (trial is None or trial.mode is None)
 
 
 def test_costs_are_the_machines_where_it_was_measured_and_the_tables_else() -> None:

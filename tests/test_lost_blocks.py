@@ -12,7 +12,7 @@ from explaining import bare
 
 from inspector.analysis.two_sides import same_operator_other_kernel, slower_blocks, two_sided_ledger
 from inspector.explain.block_words import change
-from inspector.explain.case import Case, Times
+from inspector.explain.case import Case, NewSizes, Times
 from inspector.explain.cpp_loops import LoopNest
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
@@ -217,6 +217,35 @@ def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallba
     for ms in (0.3, 8 * 0.2):
         quick = replace(sides[1], operators=(replace(attention, ms=ms),))
         assert not list(planned_anew.find(case([work], sides[0], quick, 49.0, 49.0)))
+
+
+def test_a_convolutions_plan_is_made_anew_where_most_sizes_are_new() -> None:
+    """74 times 1 ms; where sizes come again the plan is kept, and a CUDA graph may be."""
+    convolution = HostOperator("aten::cudnn_convolution", 74.0, 74.0)
+    sides = [replace(side(100.0, 2.0, True, host=97.0), operators=(convolution,)) for _ in "ec"]
+    told = case([block([("a", 1.0)], [("a", 1.0)])], sides[0], sides[1], 99.0, 99.0)
+    new = replace(told, times=replace(told.times, new_sizes=NewSizes(46, 49, 95.0, None, 0.0)))
+    (finding,) = planned_anew.find(new)
+    assert finding.trial is None and "pad its inputs to a few sizes" in finding.advice
+    assert finding.title.endswith("cuDNN plans convolutions anew for each new shape")
+    for known in (None, NewSizes(4, 49, 95.0, 94.0, 4.0)):
+        assert not list(planned_anew.find(replace(told, times=replace(told.times, new_sizes=known))))
+
+
+def test_plans_that_are_used_again_are_what_the_run_pays_once() -> None:
+    """The profiled calls are of those whose sizes are new: 60 ms each, of 3 ms later on."""
+    attention = HostOperator("aten::_cudnn_attention_forward", 54.0, 12.0)
+    sides = [replace(side(60.0, 0.5, True, host=59.0), operators=(attention,)) for _ in "ec"]
+    told = case([block([("a", 0.5)], [("a", 0.5)])], sides[0], sides[1], 5.0, 3.0)
+    new = NewSizes(48, 189, 50.0, 3.0, 48 * 47.0)
+    (finding,) = planned_anew.find(replace(told, times=replace(told.times, new_sizes=new)))
+    assert finding.account == "run" and finding.cost_ms == pytest.approx(48 * 47.0 * 0.9)
+    assert (
+        "48 calls of 189" in finding.title
+        and "50.0 ms where later ones with the same take 3.00" in finding.title
+    )
+    alike = replace(new, ms=8.0)
+    assert not list(planned_anew.find(replace(told, times=replace(told.times, new_sizes=alike))))
 
 
 def test_what_of_eager_has_no_name_may_have_been_its_host(softmax_fallback: Case) -> None:

@@ -113,6 +113,21 @@ def sizes_of_calls(item: CompiledCallable) -> list[Sizes]:
     return [item.sizes[place] if place < len(item.sizes) else OTHERS for place in item.steady_sizes]
 
 
+def by_novelty(item: CompiledCallable) -> tuple[list[float], list[float]]:
+    """Times of the steady calls with sizes that no earlier one had, and of those with sizes known by then;
+    both empty where the recorder did not keep all calls with their sizes."""
+    new: list[float] = []
+    again: list[float] = []
+    whole = len(item.steady_sizes) == len(item.steady_ms) == item.calls - len(item.cold_ms)
+    if not whole or any(place >= len(item.sizes) for place in item.steady_sizes):
+        return new, again
+    seen: set[int] = set()
+    for place, ms in zip(item.steady_sizes, item.steady_ms, strict=True):
+        (again if place in seen else new).append(ms)
+        seen.add(place)
+    return new, again
+
+
 def _by_sizes(item: CompiledCallable) -> dict[Sizes, list[float]]:
     times: dict[Sizes, list[float]] = {}
     for sizes, ms in zip(sizes_of_calls(item), item.steady_ms, strict=True):

@@ -82,7 +82,8 @@ def two_sided_ledger(
 
 def side_doubt(joined: Joined, name: Side, wall_ms: float | None) -> str:
     """Why a side's profile says nothing of how a call of `wall_ms` divides, else empty: its work does not fit
-    into one, or on a CPU, whose operators a profiler slows too, it more than doubled the call."""
+    into one, or the call took more than double; four times that beside a GPU, where a profiler slows the host
+    alone, and no operators as on a CPU."""
     side: SideTotals | None = getattr(joined, name)
     if side is None or not wall_ms:
         return ""
@@ -91,7 +92,7 @@ def side_doubt(joined: Joined, name: Side, wall_ms: float | None) -> str:
     alone = f"a call of {duration(wall_ms)} without a profiler"
     if work > wall_ms * (1 + SAME):
         return f"{duration(work)} of work were profiled in what is {alone}"
-    if not side.device and side.wall_ms * MOST > wall_ms:
+    if side.wall_ms * MOST * (MOST if side.device else 1.0) > wall_ms:
         return f"a profiled call took {duration(side.wall_ms)}, {alone}"
     return ""
 

@@ -24,9 +24,16 @@ def open_account(case: Case, ledger: Ledger) -> Account:
         eager_ms=ledger.eager_ms,
         noise_ms=case.noise_ms,
         parts=tuple(part for part in parts if part.ms > 0 or part.eager_ms),
-        once_ms=case.times.cold_ms,
+        once_ms=_once_ms(case),
         calls=case.times.calls,
     )
+
+
+def _once_ms(case: Case) -> float | None:
+    """Compiling, and what calls do for sizes that they see first."""
+    new, cold = case.times.new_sizes, case.times.cold_ms
+    beyond = new.beyond_ms if new is not None and new.slow else 0.0
+    return cold + beyond if cold is not None else beyond or None
 
 
 def _by_launch(case: Case) -> Iterator[Part]:

@@ -62,8 +62,14 @@ def both_times(block: Block) -> str:
 def calls_text(group: CallGroup) -> str:
     """`4.50x slower in its 20 calls with 8x512: 2.00 ms in eager, 9.00 ms compiled`."""
     ours, theirs = group.compiled.median_ms, group.eager.median_ms if group.eager is not None else 0.0
-    which = f"its {plural(group.compiled.count, 'call')} with {', '.join(group.sizes)}"
+    which = f"its {sized_calls(group)}"
     return f"{comparison(theirs / ours)} in {which}: {duration(theirs)} in eager, {duration(ours)} compiled"
+
+
+def sized_calls(group: CallGroup) -> str:
+    """`20 calls with 8x512`, `1 call without gradients, eval`."""
+    said = ", ".join(group.sizes)
+    return f"{plural(group.compiled.count, 'call')} {'' if said.startswith('with') else 'with '}{said}"
 
 
 def module_text(block: Block) -> str:

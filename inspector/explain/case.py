@@ -8,7 +8,7 @@ from typing import Literal
 
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.lowering import LoweredKernel
-from inspector.analysis.steady import RUN_TO_RUN
+from inspector.analysis.steady import MOST, RUN_TO_RUN
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.frozen import dataclass
 from inspector.model.calls import CallGroup, Event, Outcome, Steady
@@ -27,7 +27,7 @@ from inspector.model.state import GraphState
 from inspector.model.two_sides import Block, ProgramCall, Sides, TwoSidedLedger
 from inspector.model.waste import WholeOperator
 
-from .estimate import HostCosts
+from .estimate import FAR_OFF, HostCosts
 from .program import Program
 
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
@@ -171,6 +171,28 @@ class GraphCase:
 
 
 @dataclass(frozen=True, slots=True)
+class NewSizes:
+    """Steady calls whose sizes no earlier one had: so many `calls` of `of`, what one takes, and later calls
+    with the same; `beyond_ms`: what all of them take more than those."""
+
+    calls: int
+    of: int
+    ms: float
+    again_ms: float | None
+    beyond_ms: float
+
+    @property
+    def slow(self) -> bool:
+        """Whether something is done once for each size, which is what they take."""
+        return self.again_ms is not None and self.ms > FAR_OFF * self.again_ms
+
+    @property
+    def most(self) -> bool:
+        """Whether few sizes come again."""
+        return self.calls >= MOST * self.of
+
+
+@dataclass(frozen=True, slots=True)
 class Times:
     """Milliseconds per steady call, from the recorder; all None where no calls were recorded.
 
@@ -203,6 +225,8 @@ class Times:
     compiled: Steady | None = None
     """`compiled_ms` with its spread."""
     eager: Steady | None = None
+    new_sizes: NewSizes | None = None
+    """Of the callable that takes longest; None where it is not known which calls had sizes of their own."""
     faults: float | None = None
     """Page faults of a compiled call; None where nobody counted."""
     eager_faults: float | None = None

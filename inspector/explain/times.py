@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
-from inspector.analysis.steady import notch_ms, sizes_of_calls, typical
+from inspector.analysis.steady import by_novelty, notch_ms, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
 
-from .case import Times
+from .case import NewSizes, Times
 
 if TYPE_CHECKING:
     from inspector.readers.run import Run
@@ -74,11 +74,21 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         again=paid.again,
         notch_ms=notch_ms(typical(main)),
         by_sizes=_by_sizes(paid.callables),
+        new_sizes=_new_sizes(main),
         grad=main.grad,
         training=main.training,
         callables=tuple(dict.fromkeys(item.name for item in called)),
         backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
     )
+
+
+def _new_sizes(item: CompiledCallable) -> NewSizes | None:
+    new, again = by_novelty(item)
+    if not new:
+        return None
+    later = statistics.median(again) if again else None
+    beyond = sum(max(ms - later, 0.0) for ms in new) if later is not None else 0.0
+    return NewSizes(len(new), len(new) + len(again), statistics.median(new), later, beyond)
 
 
 def _by_sizes(callables: Sequence[CallPayOff]) -> CallPayOff | None:

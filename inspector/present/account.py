@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from inspector.explain.block_words import sized_calls
 from inspector.model.account import Account, Interval
 from inspector.model.calls import CallGroup
 from inspector.text import cells, crop, elide, pad
-from inspector.units import duration, plural
+from inspector.units import duration
 
 from .spans import Line, Span, line, toned
 
@@ -48,7 +49,7 @@ def group_lines(groups: Sequence[CallGroup], width: int) -> Iterator[Line]:
             times = f"{duration(group.eager.median_ms)} in eager, {times} compiled"
         said = {"slower": "slower", "faster": "faster", "same": "as fast", "unknown": "too few to tell"}
         outcome = f" ({said[group.outcome]})" if group.eager is not None else ""
-        text = f"{plural(group.compiled.count, 'call')} with {', '.join(group.sizes)}: {times}{outcome}"
+        text = f"{sized_calls(group)}: {times}{outcome}"
         yield toned(crop(f"  {text}", width), "warn" if group.outcome == "slower" else "dim")
 
 

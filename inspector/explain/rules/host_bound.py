@@ -35,6 +35,7 @@ _CUDA_GRAPHS = f"use {_MODE}, or a larger batch"
 _SHARDED = f"; {_MODE} made a training with FSDP2 six times slower where it was tried"
 """72 ms a step became 445 (benchmarks/results/natural-blind-h100.txt)."""
 _NO_SHORTER = f"; {_MODE} would not help: its own work for a call is no shorter"
+_NEW_SIZES = f"; {_MODE} would record anew for each new size, and most calls have sizes of their own"
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -198,6 +199,8 @@ def _cuda_graphs(case: Case, most: float, least: float) -> tuple[str, Trial | No
         return _SHARDED, None, None
     if not case.gpu or any(graph.cuda_graphs for graph in case.graphs):
         return "", None, None
+    if case.times.new_sizes is not None and case.times.new_sizes.most:
+        return _NEW_SIZES, None, None
     waiting = unrecordable(case)
     line = leave_out(case, waiting) if waiting else None
     if waiting and not line:
