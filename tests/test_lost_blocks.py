@@ -99,6 +99,18 @@ def test_a_profile_of_slower_calls_makes_no_block_lose() -> None:
     assert len(slower_blocks(gpu, 10.0)) == 2
 
 
+def test_what_eager_did_in_no_graph_may_have_been_the_blocks_work() -> None:
+    """A scan's backward of which 13 of 1260 kernels were put into the graph on eager's side."""
+    lost = block([("a", 0.3)], [("a", 7.3)])
+    stray = replace(block([("b", 9.0)], [], operator="MulBackward0"), place="outside", lines=())
+    told = case([lost, stray], side(50.0, 9.3, True), side(40.0, 7.3, True), 50.0, 40.0)
+    assert told.slower == ()
+    both = replace(stray, compiled_ms=8.8)
+    elsewhere = (replace(stray, phase="backward"), replace(stray, inside=False), both)
+    for other in elsewhere:
+        assert case([lost, other], side(50.0, 9.3, True), side(40.0, 7.3, True), 50.0, 40.0).slower
+
+
 def test_a_block_loses_no_more_than_the_call_and_what_the_others_won() -> None:
     """Nothing else ran in other calls than in eager's: a kernel that took longer as it was profiled did so
     for no reason of the program's."""

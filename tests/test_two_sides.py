@@ -7,6 +7,7 @@ import random
 import shutil
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -268,6 +269,19 @@ def test_alignment_is_a_longest_common_subsequence() -> None:
         assert sorted({j for _, j in pairs}) == [j for _, j in pairs]
         assert len(pairs) == _longest(first, second)
     assert align(["", "a"], ["", "a"]) == [(1, 1)]
+
+
+def test_long_sequences_that_differ_in_thousands_of_places_are_aligned_to_the_end() -> None:
+    """Five passes of a scan over time, in each of which one side has operators of its own."""
+    draw = random.Random(3)
+    once = draw.choices("abcdefgh", k=6000)
+    theirs = [name for name in once * 5 for name in ([name, "z"] if draw.random() < 0.2 else [name])]
+    pairs = align(once * 5, theirs)
+    assert len(pairs) > 0.99 * 5 * len(once)
+    assert all((once * 5)[i] == theirs[j] for i, j in pairs)
+    assert all(first[0] < second[0] and first[1] < second[1] for first, second in pairwise(pairs))
+    # Nothing to do with each other: no hours.
+    assert len(align(["a", "b"] * 20000, ["c", "d"] * 20000)) == 0
 
 
 def test_the_shortest_period() -> None:

@@ -17,6 +17,7 @@ from inspector.model.two_sides import (
     GraphWork,
     Joined,
     KernelTime,
+    Phase,
     Side,
     SideTotals,
     TwoSidedLedger,
@@ -173,14 +174,23 @@ def slower_blocks(joined: Joined, wall_ms: float) -> tuple[tuple[int, Block], ..
 
 def least_lost_ms(joined: Joined, wall_ms: float, block: Block) -> float:
     """What a block's compiled code surely takes longer than eager: the profiled calls may have been slower,
-    all of them, than those that no profiler slowed, which take `wall_ms`."""
+    all of them, than those that no profiler slowed, which take `wall_ms`; and what eager does in the calls
+    that was put into no graph, and on the compiled side nothing like it, may have been this block's."""
     side = joined.compiled
     if side is None or block.compiled_ms is None or block.eager_ms is None:
         return 0.0
     # Of a GPU the kernels' times are its own: they are off where more ran than there was time for.
     seen = side.work_ms - side.overlap_ms if side.device else side.wall_ms
     slowed = max(seen / wall_ms, 1.0) if wall_ms > 0 else 1.0
-    return max(block.compiled_ms / slowed - block.eager_ms, 0.0)
+    return max(block.compiled_ms / slowed - block.eager_ms - _stray_ms(joined, block.phase), 0.0)
+
+
+def _stray_ms(joined: Joined, phase: Phase) -> float:
+    return sum(
+        max((block.eager_ms or 0.0) - (block.compiled_ms or 0.0), 0.0)
+        for block in joined.blocks
+        if block.place == "outside" and block.inside and block.phase == phase
+    )
 
 
 def same_operator_other_kernel(block: Block) -> bool:
