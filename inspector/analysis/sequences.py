@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 _MOST_EDITS = 3000
 """At a time: behind them it goes on from the furthest that was reached, as what is kept grows with their
-square. Two that differ in more places than they have equal names have nothing to do with each other from there on."""
+square. Two that differ in more places than they have equal names have nothing to do with each other from
+there on."""
 
 
 def align(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
