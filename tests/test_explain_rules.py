@@ -32,6 +32,7 @@ from inspector.explain.rules import (
     atomics,
     benchmark_artifact,
     cpu_serial,
+    device_transfer,
     extern_dominated,
     fallback_kernels,
     graph_breaks,
@@ -565,6 +566,27 @@ def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     times = replace(times, new_sizes=NewSizes(8, 9, 20.0, 20.0, 0.0))
     advice, trial, _ = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
     assert "would record anew for each new size" in advice and (trial is None or trial.mode is None)
+
+
+def test_copies_from_memory_that_is_not_pinned_are_told_with_the_line_of_the_loop(profiled: Case) -> None:
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    text = (
+        "model = Net().to(DEVICE)\nfor step in range(9):\n"
+        "    x = data[step].to(DEVICE, non_blocking=True)\n    y = model(x).to(torch.float16)\n"
+    )
+    joined = profiled.sides.joined
+
+    def told(ms: float) -> list[Finding]:
+        compiled = replace(profiled.sides.joined.compiled, pageable_ms=ms)  # type: ignore[union-attr, type-var]
+        sides = replace(profiled.sides, joined=replace(joined, compiled=compiled))  # type: ignore[type-var]
+        return list(
+            device_transfer.find(replace(profiled, sides=sides, programs=(read_program(text, "n.py"),)))
+        )
+
+    (finding,) = told(0.4 * profiled.wall_ms)
+    assert [(item.path, item.line) for item in finding.evidence] == [("n.py", 3)]
+    assert finding.severity == "low" and finding.claims[0].ms == (0.0, pytest.approx(0.4 * profiled.wall_ms))
+    assert told(0.0) == []
 
 
 def test_costs_are_the_machines_where_it_was_measured_and_the_tables_else() -> None:

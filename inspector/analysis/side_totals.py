@@ -36,6 +36,8 @@ NAMED = (GUARDS, DISPATCH, WRAPPER, OPERATORS, AUTOGRAD, SYNC, PYTHON)
 
 LONG_GAP = 300.0
 """Microseconds. Python between two operators takes tens, with a profiler on it."""
+_PAGEABLE = "Pageable"
+"""Memcpy HtoD (Pageable -> Device), by CUPTI (libkineto/src/CuptiActivity.cpp: memcpyName)."""
 _ROUNDING = 1e-9
 _MOST_OPERATORS = 5
 _CANDIDATES = 50
@@ -54,6 +56,7 @@ def totals(
 ) -> SideTotals:
     """Per steady call; `windows` are the calls' times, on the host."""
     transfers = sum(piece.taken_ms for piece in work if piece.transfer)
+    pageable = sum(piece.taken_ms for piece in work if piece.transfer and _PAGEABLE in piece.name)
     total = sum(piece.ms for piece in work)
     told = sum(
         piece.ms
@@ -74,6 +77,7 @@ def totals(
         attributed_ms=told / calls,
         overlap_ms=overlap / calls if overlap > _ROUNDING else 0.0,
         transfers_ms=transfers / calls,
+        pageable_ms=pageable / calls,
         host=tuple((name, ms / calls) for name, ms in host if ms > 0),
         operators=_longest_operators(profile, idle, spans, calls) if device else (),
         notes=tuple(notes),

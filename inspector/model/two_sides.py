@@ -115,6 +115,8 @@ class SideTotals:
     attributed_ms: float
     overlap_ms: float = 0.0
     transfers_ms: float = 0.0
+    pageable_ms: float = 0.0
+    """The part of it from and to memory that is not pinned."""
     marked: bool = False
     """Whether the recorder marked the calls: `host` and `wall_ms` are then of these alone."""
     host: tuple[tuple[str, float], ...] = ()
