@@ -81,23 +81,40 @@ for step in range(40):
 """
 
 
-def test_a_clock_that_a_training_loop_sets_again_logs_each_round() -> None:
+def test_a_clock_that_a_training_loop_sets_again_logs_logged() -> None:
     """Only the first of its times has the first call; a list of them all, or one clock around the loop, is
     none."""
     (region,) = program(SET_AGAIN).regions
-    assert region.each_round and region.includes_first_call
+    assert region.logged and region.includes_first_call
     direct = SET_AGAIN.replace("        last = now\n", "        last = time.time()\n")
-    assert program(direct).regions[0].each_round
+    assert program(direct).regions[0].logged
     kept = SET_AGAIN.replace("print(loss.item(), (now - last) / 10)", "times.append(now - last)")
-    assert not program(kept).regions[0].each_round
-    assert not program(SET_AGAIN.replace("        last = now\n", "")).regions[0].each_round
+    assert not program(kept).regions[0].logged
+    assert not program(SET_AGAIN.replace("        last = now\n", "")).regions[0].logged
+
+
+def test_the_whole_time_of_a_training_is_a_line_of_its_log() -> None:
+    """By step, or of calls that train nothing, it is a measurement."""
+    text = (
+        "import time, torch\nnet = torch.compile(torch.nn.Linear(8, 8))\nt0 = time.time()\n"
+        "for step in range(40):\n    loss = net(torch.ones(8)).sum()\n    loss.backward()\n"
+        "print(f'done in {time.time() - t0:.1f} s')\n"
+    )
+    (region,) = program(text).regions
+    assert region.logged and region.includes_first_call
+    assert (
+        not program(text.replace("{time.time() - t0:.1f} s", "{(time.time() - t0) / 40:.1f} s"))
+        .regions[0]
+        .logged
+    )
+    assert not program(text.replace("    loss.backward()\n", "")).regions[0].logged
 
 
 def test_what_goes_on_from_an_earlier_round_is_work_and_results_are_no_data() -> None:
     """A random walk's proposal; and of the times the later half alone is used."""
     (region,) = program(WALK).regions
     assert (region.data_lines, region.transfer_lines) == ((), ()) and region.includes_first_call
-    assert region.robust and not region.each_round
+    assert region.robust and not region.logged
     (region,) = program(WALK.replace("sum(tail) / len(tail)", "sum(times) / len(times)")).regions
     assert not region.robust
     (region,) = program(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from inspector.frozen import dataclass
@@ -40,8 +40,9 @@ class TimedRegion:
     `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for
     the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
     between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
-    the like of its times is used. `each_round`: it is one round of a loop, or some of them until the loop
-    sets the clock again, whose time is not kept, as a training loop logs it.
+    the like of its times is used. `logged`: its time is not kept, and it is one round of a loop, or some of
+    them until the loop sets the clock again, or a training as a whole: what such a program says of it is no
+    measurement of one call.
     """
 
     first: int
@@ -53,7 +54,7 @@ class TimedRegion:
     transfer_lines: tuple[int, ...]
     compile_lines: tuple[int, ...]
     robust: bool
-    each_round: bool = False
+    logged: bool = False
 
 
 def timed_regions(
@@ -67,9 +68,10 @@ def timed_regions(
                 for region, end, clock in _regions_of_body(tree, body, reaching, waiting, robust):
                     carried = _carrying(owner, region) if looping else frozenset()
                     again = _set_again(end, clock)
+                    rounds = looping or again is not None or _training(body, region, clock)
                     yield replace(
                         region,
-                        each_round=(looping or again is not None) and not _kept(again or end),
+                        logged=rounds and not _kept(again or end),
                         robust=robust or (looping and _first_left_out(end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                     )
@@ -169,6 +171,23 @@ def _set_again(end: ast.stmt, clock: str) -> ast.stmt | None:
     if not any(isinstance(node, ast.Assign) and clock in map(dotted, node.targets) for node in inside):
         return None
     return next((node for node in inside if _takes_difference(node, clock)), None)
+
+
+def _training(body: Sequence[ast.stmt], region: TimedRegion, clock: str) -> bool:
+    """Whether the clock is around a loop that trains, and its difference is told as it is: not by step."""
+    inside = [item for item in body if region.first < item.lineno and (item.end_lineno or 0) <= region.last]
+    trains = any(
+        isinstance(node, ast.Call) and tail(node) == "backward"
+        for item in inside
+        if isinstance(item, ast.For | ast.While)
+        for node in ast.walk(item)
+    )
+    divided = any(
+        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _mentions(node, frozenset({clock}))
+        for item in inside
+        for node in ast.walk(item)
+    )
+    return trains and not divided
 
 
 def _kept(statement: ast.stmt) -> bool:

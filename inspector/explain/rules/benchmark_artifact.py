@@ -42,8 +42,8 @@ def _remark(
     change: Change = (),
 ) -> Finding:
     """Loud only where what the program concludes from its times is `wrong`. A loop that logs the time of each
-    of its rounds concludes nothing."""
-    severity: Severity = "low" if region.each_round else "high" if wrong else "medium"
+    of its rounds, or of a whole training, concludes nothing."""
+    severity: Severity = "low" if region.logged else "high" if wrong else "medium"
     evidence = (Evidence(program.path, number, program.line(number)) for number in dict.fromkeys(lines))
     return Finding(
         rule="benchmark_artifact",
@@ -55,13 +55,13 @@ def _remark(
         advice=advice,
         how="measured",
         account="remark",
-        change=() if region.each_round else change,
+        change=() if region.logged else change,
     )
 
 
 def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
     cold = case.times.cold_ms
-    which = "first time" if region.each_round else "timing"
+    which = "first time told of what begins" if region.logged else "timing"
     return _remark(
         program,
         region,
