@@ -18,7 +18,7 @@ from words import texts
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off
 from inspector.analysis.nothing import Evidence, all_in_eager, nothing_compiled, why_nothing
-from inspector.analysis.steady import OTHERS, RUN_TO_RUN, by_novelty
+from inspector.analysis.steady import OTHERS, RUN_TO_RUN, first_and_later
 from inspector.capture.baseline import variant_environment
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.profiles import plan_calls
@@ -143,6 +143,18 @@ def test_a_profile_is_of_calls_that_are_the_mean_of_all() -> None:
     assert plan is not None and plan.calls == 4
     # Its calls count from the one that compiled.
     assert sum(took[plan.first : plan.first + plan.calls]) / plan.calls == 3.0
+
+
+def test_a_profile_is_of_calls_whose_sizes_came_before_where_those_that_come_first_are_slow() -> None:
+    """Decoding twice over the same lengths, each of which is planned for once."""
+    names = [0, 1, 2, 3, 4, 5, 6, 7] * 2
+    took = [50.0] * 8 + [3.0] * 8
+    sizes = tuple((f"8x{length}",) for length in range(8))
+    plan = plan_calls(made(took, (900.0,), sizes=sizes, steady_sizes=tuple(names)))
+    # The first steady call is the second.
+    assert plan is not None and (plan.first, plan.calls) == (9, 5)
+    alike = plan_calls(made([3.0] * 16, (900.0,), sizes=sizes, steady_sizes=tuple(names)))
+    assert alike is not None and alike.first == 3
 
 
 # -- whether it paid
@@ -648,10 +660,10 @@ def test_calls_of_new_sizes_are_told_from_those_that_come_again() -> None:
     """Nothing where the recorder left calls, or sizes, out."""
     item = made([50.0, 3.0, 52.0, 4.0], (900.0,), sizes=(("a",), ("b",)), steady_sizes=(0, 0, 1, 0))
     whole = replace(item, calls=5)
-    assert by_novelty(whole) == ([50.0, 52.0], [3.0, 4.0])
+    assert first_and_later(whole) == [(50.0, 3.5), (52.0, None)]
     for other in (
         replace(whole, calls=1500),
         replace(whole, steady_sizes=(0, 0, 2, 0)),
         replace(whole, steady_sizes=()),
     ):
-        assert by_novelty(other) == ([], [])
+        assert first_and_later(other) == []

@@ -236,7 +236,7 @@ def test_a_convolutions_plan_is_made_anew_where_most_sizes_are_new() -> None:
     convolution = HostOperator("aten::cudnn_convolution", 74.0, 74.0)
     sides = [replace(side(100.0, 2.0, True, host=97.0), operators=(convolution,)) for _ in "ec"]
     told = case([block([("a", 1.0)], [("a", 1.0)])], sides[0], sides[1], 99.0, 99.0)
-    new = replace(told, times=replace(told.times, new_sizes=NewSizes(46, 49, 95.0, None, 0.0)))
+    new = replace(told, times=replace(told.times, new_sizes=NewSizes(46, 49)))
     (finding,) = planned_anew.find(new)
     assert finding.trial is None and "pad its inputs to a few sizes" in finding.advice
     assert finding.title.endswith("cuDNN plans convolutions anew for each new shape")
@@ -249,14 +249,14 @@ def test_plans_that_are_used_again_are_what_the_run_pays_once() -> None:
     attention = HostOperator("aten::_cudnn_attention_forward", 54.0, 12.0)
     sides = [replace(side(60.0, 0.5, True, host=59.0), operators=(attention,)) for _ in "ec"]
     told = case([block([("a", 0.5)], [("a", 0.5)])], sides[0], sides[1], 5.0, 3.0)
-    new = NewSizes(48, 189, 50.0, 3.0, 48 * 47.0)
+    new = NewSizes(48, 189, 50.0, 3.0, 48 * 47.0, slow=True)
     (finding,) = planned_anew.find(replace(told, times=replace(told.times, new_sizes=new)))
     assert finding.account == "run" and finding.cost_ms == pytest.approx(48 * 47.0 * 0.9)
     assert (
         "48 calls of 189" in finding.title
         and "50.0 ms where later ones with the same take 3.00" in finding.title
     )
-    alike = replace(new, ms=8.0)
+    alike = replace(new, slow=False)
     assert not list(planned_anew.find(replace(told, times=replace(told.times, new_sizes=alike))))
 
 

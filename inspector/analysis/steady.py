@@ -23,6 +23,9 @@ MOST = 0.5
 NOTCH = 1.57
 """Half-width of a median's confidence interval in interquartile ranges over the root of n (McGill 1978)."""
 
+ONCE = 4.0
+"""Times what later calls with the same sizes take: what the first ones do more is done once for each size,
+and no spread of calls."""
 OTHERS: Sizes = ("other sizes",)
 
 
@@ -113,19 +116,22 @@ def sizes_of_calls(item: CompiledCallable) -> list[Sizes]:
     return [item.sizes[place] if place < len(item.sizes) else OTHERS for place in item.steady_sizes]
 
 
-def by_novelty(item: CompiledCallable) -> tuple[list[float], list[float]]:
-    """Times of the steady calls with sizes that no earlier one had, and of those with sizes known by then;
-    both empty where the recorder did not keep all calls with their sizes."""
-    new: list[float] = []
-    again: list[float] = []
+def first_and_later(item: CompiledCallable) -> list[tuple[float, float | None]]:
+    """Of each of the sizes that steady calls had the time of the first with it and the median of later ones,
+    None where none came; nothing where the recorder did not keep all calls with their sizes."""
     whole = len(item.steady_sizes) == len(item.steady_ms) == item.calls - len(item.cold_ms)
     if not whole or any(place >= len(item.sizes) for place in item.steady_sizes):
-        return new, again
-    seen: set[int] = set()
+        return []
+    times: dict[int, list[float]] = {}
     for place, ms in zip(item.steady_sizes, item.steady_ms, strict=True):
-        (again if place in seen else new).append(ms)
-        seen.add(place)
-    return new, again
+        times.setdefault(place, []).append(ms)
+    return [(first, statistics.median(later) if later else None) for first, *later in times.values()]
+
+
+def once_for_each(sizes: Sequence[tuple[float, float | None]]) -> bool:
+    """Whether the first calls, as `first_and_later` has them, take so much longer than later ones."""
+    ratios = [first / later for first, later in sizes if later]
+    return len(ratios) >= MINIMUM_CALLS and statistics.median(ratios) > ONCE
 
 
 def _by_sizes(item: CompiledCallable) -> dict[Sizes, list[float]]:

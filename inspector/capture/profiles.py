@@ -9,10 +9,16 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from inspector.analysis.steady import call_groups, sizes_of_calls, typical
+from inspector.analysis.steady import (
+    call_groups,
+    first_and_later,
+    once_for_each,
+    sizes_of_calls,
+    typical,
+)
 from inspector.capture.child import run_apart
 from inspector.capture.progress import Display
 from inspector.frozen import dataclass
@@ -66,7 +72,27 @@ def plan_calls(main: CompiledCallable) -> ProfilePlan | None:
     # One call warms the profiler up, and the beginning of another one ends the profile, where there is one.
     calls = max(1, min(_MOST_CALLS, left - 2))
     settle = min(_SETTLE, max(left - calls - 2, 0))
-    return _like_all(main, ProfilePlan(main.order, steady + settle, calls))
+    plan = ProfilePlan(main.order, steady + settle, calls)
+    return _known_sizes(main, plan) or _like_all(main, plan)
+
+
+def _known_sizes(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan | None:
+    """Where calls of new sizes take several times as long as later ones with the same, the first in a row
+    that are none of these; None elsewhere, and where there are not so many in a row."""
+    if not once_for_each(first_and_later(main)):
+        return None
+    cold, seen = set(main.cold_index), set[int]()
+    steady = [index for index in range(main.calls) if index not in cold]
+    known: list[bool] = []
+    for place in main.steady_sizes:
+        known.append(place in seen)
+        seen.add(place)
+    # One more warms the profiler up, and one ends the profile.
+    for at in range(len(known) - plan.calls - 1):
+        first, whole = steady[at], range(at, at + plan.calls + 2)
+        if first >= plan.first and all(known[i] and steady[i] == first + i - at for i in whole):
+            return replace(plan, first=first)
+    return None
 
 
 def _like_all(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan:

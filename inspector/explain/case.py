@@ -27,7 +27,7 @@ from inspector.model.state import GraphState
 from inspector.model.two_sides import Block, ProgramCall, Sides, TwoSidedLedger
 from inspector.model.waste import WholeOperator
 
-from .estimate import FAR_OFF, HostCosts
+from .estimate import HostCosts
 from .program import Program
 
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
@@ -172,19 +172,16 @@ class GraphCase:
 
 @dataclass(frozen=True, slots=True)
 class NewSizes:
-    """Steady calls whose sizes no earlier one had: so many `calls` of `of`, what one takes, and later calls
-    with the same; `beyond_ms`: what all of them take more than those."""
+    """Steady calls whose sizes no earlier one had: so many `calls` of `of`. Of those whose sizes came again
+    what one took and what later ones with the same take, medians, and what all took `beyond_ms` that; `slow`:
+    so much that something is done once for each."""
 
     calls: int
     of: int
-    ms: float
-    again_ms: float | None
-    beyond_ms: float
-
-    @property
-    def slow(self) -> bool:
-        """Whether something is done once for each size, which is what they take."""
-        return self.again_ms is not None and self.ms > FAR_OFF * self.again_ms
+    ms: float = 0.0
+    again_ms: float = 0.0
+    beyond_ms: float = 0.0
+    slow: bool = False
 
     @property
     def most(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
-from inspector.analysis.steady import by_novelty, notch_ms, sizes_of_calls, typical
+from inspector.analysis.steady import first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
 
@@ -83,12 +83,15 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
 
 
 def _new_sizes(item: CompiledCallable) -> NewSizes | None:
-    new, again = by_novelty(item)
-    if not new:
+    sizes = first_and_later(item)
+    if not sizes:
         return None
-    later = statistics.median(again) if again else None
-    beyond = sum(max(ms - later, 0.0) for ms in new) if later is not None else 0.0
-    return NewSizes(len(new), len(new) + len(again), statistics.median(new), later, beyond)
+    again = [(first, later) for first, later in sizes if later is not None]
+    if not again:
+        return NewSizes(len(sizes), len(item.steady_ms))
+    first, later = (statistics.median(side) for side in zip(*again, strict=True))
+    beyond = sum(max(ms - usual, 0.0) for ms, usual in again)
+    return NewSizes(len(sizes), len(item.steady_ms), first, later, beyond, once_for_each(sizes))
 
 
 def _by_sizes(callables: Sequence[CallPayOff]) -> CallPayOff | None:

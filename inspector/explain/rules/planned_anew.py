@@ -37,20 +37,21 @@ _OTHERS_FIRST = ("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
 _SAME_SHAPES = (
     "keep the shapes of query, key and value the same from call to call (a cache of full length with a mask)"
 )
+_UNSEEN = HostOperator("aten::_cudnn_attention_forward", 0.0, 0.0)
 _FEW_SIZES = "pad its inputs to a few sizes, whose plans are then used again"
 
 
 def find(case: Case) -> Iterable[Finding]:
     new = case.times.new_sizes
-    always = new is not None and new.most
-    if profile_fits(case):
-        planned = [item for item in slow_operators(case) if _is_planned(item, always)]
-        if planned:
-            yield _each_call(case, planned)
+    fits = profile_fits(case)
+    planned = [item for item in slow_operators(case) if _is_planned(item, new is not None and new.most)]
+    if planned:
+        yield _each_call(case, planned)
     elif new is not None and new.slow:
-        planned = [item for item in slow_when_profiled(case) if _is_planned(item, True)]
-        if planned:
-            yield _first_calls(case, new, planned)
+        # A profile that does not fit is of these calls.
+        seen = [] if fits else [item for item in slow_when_profiled(case) if _is_planned(item, True)]
+        if seen or any(_CALL.match(launch.name) for _, launch in case.launches()):
+            yield _first_calls(case, new, seen)
 
 
 def _is_planned(operator: HostOperator, anew: bool) -> bool:
@@ -82,27 +83,30 @@ def _each_call(case: Case, planned: list[HostOperator]) -> Finding:
 
 
 def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator]) -> Finding:
-    """Where a plan is used again later: the run pays once for each size, and a steady call nothing."""
+    """Where a plan is used again later: the run pays once for each size, and a steady call nothing. Without a
+    profile of those calls it is cuDNN's attention that is planned by shape."""
     compiled = case.sides.joined.compiled if case.sides is not None else None
-    assert compiled is not None and new.again_ms is not None
-    worst, within = planned[0], sum(item.ms for item in planned) / compiled.wall_ms
-    cost = new.beyond_ms * min(within, 1.0)
+    worst, within, seen = _UNSEEN, 1.0, ""
+    if planned and compiled is not None:
+        worst, within = planned[0], min(sum(item.ms for item in planned) / compiled.wall_ms, 1.0)
+        seen = f", {percent(within)} of a profiled one in {worst.name} itself"
+    cost = new.beyond_ms * within
     share = cost / (new.beyond_ms + new.of * new.again_ms)
     return Finding(
         rule="planned_anew",
         severity=severity_of(share),
         title=f"{plural(new.calls, 'call')} of {new.of:,} have sizes that no earlier one had, and take "
         f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: cuDNN plans "
-        f"{_what(worst)} for each new shape, {percent(within)} of a profiled one in {worst.name} itself",
+        f"{_what(worst)} for each new shape{seen}",
         graph=None,
         cost_ms=cost,
         evidence=tuple(_evidence(case, worst))[:3],
         advice=_advice(case, worst),
-        how="measured",
+        how="measured" if planned else "estimated",
         share=share,
         trial=_trial(case, worst),
         account="run",
-        claims=(on_whole(cost, "profiled"),),
+        claims=(on_whole(cost if planned else (0.0, cost), "profiled" if planned else "bounded"),),
     )
 
 
