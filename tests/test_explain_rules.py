@@ -38,6 +38,7 @@ from inspector.explain.rules import (
     graph_breaks,
     host_bound,
     host_sync,
+    inputs_copied,
     layout_copies,
     parallel_in_loop,
     recompiles,
@@ -59,6 +60,8 @@ from inspector.present.run import event_spans
 from inspector.readers.run import Run
 from inspector.readers.torch_log import parse_torch_log
 from inspector.replay.worker.timing import wider
+
+FORWARD = "model__0_forward_1.0"
 
 
 @pytest.fixture(scope="module")
@@ -566,6 +569,26 @@ def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     times = replace(times, new_sizes=NewSizes(8, 9, 20.0, 20.0, 0.0))
     advice, trial, _ = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
     assert "would record anew for each new size" in advice and (trial is None or trial.mode is None)
+
+
+def test_inputs_that_are_copied_for_a_cuda_graph_are_named(convmixer: Path) -> None:
+    """The ConvMixer's batch takes 19 us of copying, which two runs could not tell; one of 40 times that."""
+    run = Run.open(convmixer / "train-reduce-overhead.run")
+    sides = (convmixer / f"train-{side}.trace.json" for side in ("reduce-overhead", "eager"))
+    found = gather(run, (), None, load_profiles(run, *sides))
+    assert found.sides is not None and not list(inputs_copied.find(found))
+    joined = found.sides.joined
+    (at,) = (n for n, b in enumerate(joined.blocks) if b.graph == FORWARD and b.place == "unplaced")
+    large = replace(joined.blocks[at], compiled_ms=0.2 * found.wall_ms)
+    blocks = (*joined.blocks[:at], large, *joined.blocks[at + 1 :])
+    told = replace(found, sides=replace(found.sides, joined=replace(joined, blocks=blocks)))
+    (finding,) = inputs_copied.find(told)
+    assert finding.share == pytest.approx(0.2, abs=0.01) and "most of it for x (" in finding.title
+    assert [claim.block for claim in finding.claims][:1] == [at]
+    # The same copies in eager, or of a graph that is none of CUDA's, are nothing of the kind.
+    in_eager = (*joined.blocks[:at], replace(large, eager_ms=0.2), *joined.blocks[at + 1 :])
+    neighbour = replace(told, sides=replace(found.sides, joined=replace(joined, blocks=in_eager)))
+    assert not list(inputs_copied.find(neighbour))
 
 
 def test_copies_from_memory_that_is_not_pinned_are_told_with_the_line_of_the_loop(profiled: Case) -> None:

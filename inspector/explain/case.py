@@ -17,6 +17,7 @@ from inspector.model.compile_time import CompileTime
 from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.failure import Failure
 from inspector.model.fusion import FusionGroup, FusionReport
+from inspector.model.fx import FxGraph
 from inspector.model.logs import LogRecord
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, Restrided
@@ -285,6 +286,8 @@ class Case:
     """Compiling in parts, by the trace."""
     compile_source: Literal["calls", "trace"] | None = None
     """Where `compile_s` is from."""
+    traced: Callable[[], Mapping[str, FxGraph]] | None = None
+    """Dynamo's graphs by compile id, read where somebody asks."""
     lowered: Callable[[str, int], LoweredKernel | None] | None = None
     """The kernel of a launch, by its graph and number, with the stages that the run holds."""
 

@@ -165,6 +165,7 @@ def gather(
         sides=sides,
         failure=program_failure(run),
         problems=tuple(failed),
+        traced=traced,
         lowered=Lowered(run, reports=reports, stages=INSTRUCTIONS).known,
     )
     peaks = machine_of(whole).peaks

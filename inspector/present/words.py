@@ -81,6 +81,9 @@ RULES: dict[str, Plain] = {
     "unfused_traffic": Plain(
         "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
     ),
+    "inputs_copied": Plain(
+        "A CUDA graph's inputs are copied", "inputs are copied to where CUDA graphs read them"
+    ),
     "planned_anew": Plain(
         "A library plans its work in each call", "a library plans an operator anew in each call, on the host"
     ),

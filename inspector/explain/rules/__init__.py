@@ -24,6 +24,7 @@ _MODULES = (
     "recompiles",
     "host_bound",
     "cudagraphs_skipped",
+    "inputs_copied",
     "communication",
     "extern_dominated",
     "fallback_kernels",
