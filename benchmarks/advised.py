@@ -54,6 +54,9 @@ TWO_STEPS = """parts = snr.view(snr.shape[0], 2048, -1)
 
 CUDA_GRAPHS = (("triton.cudagraphs", True),)
 COOPERATIVE = (("triton.cooperative_reductions", True),)
+UNSPECIALISED = """import torch._dynamo
+torch._dynamo.config.allow_unspec_int_on_nn_module = True
+"""
 MEDIAN = (
     "(win - med[..., None]).abs().median(-1).values",
     "(win - med[..., None]).abs().sort(-1).values[..., (win.shape[-1] - 1) // 2]",
@@ -116,6 +119,39 @@ WAYS = {
     "lbm_channel": {"cudagraphs": Way(config=CUDA_GRAPHS)},
     "massspec_gain": {"cooperative_reductions": Way(config=COOPERATIVE)},
     "rolling_risk": {"sorted": Way((MEDIAN,))},
+    "srp_localise": {"cooperative_reductions": Way(config=COOPERATIVE)},
+    "spline_raster": {
+        "float32": Way(
+            (
+                ("SAMPLES).to(DEVICE)", "SAMPLES).to(DEVICE).float()"),
+                (
+                    "torch.from_numpy(target_image(SIZE)).to(DEVICE)",
+                    "torch.from_numpy(target_image(SIZE)).to(DEVICE).float()",
+                ),
+            )
+        )
+    },
+    "replay_pixels": {
+        "static": Way(
+            (
+                (
+                    "    buf = Replay(CAPACITY, DEVICE)\n",
+                    "    buf = Replay(CAPACITY, DEVICE)\n"
+                    "    for kept in (buf.obs, buf.action, buf.reward, buf.next_obs, buf.done):\n"
+                    "        torch._dynamo.mark_static_address(kept)\n",
+                ),
+            )
+        )
+    },
+    "sign_keypoints": {
+        "cudagraphs": Way((("torch.compile(model)", 'torch.compile(model, mode="reduce-overhead")'),))
+    },
+    "sae_features": {"int": Way((("import torch\n", f"import torch\n{UNSPECIALISED}"),))},
+    "hifigan_vocode": {
+        "few sizes": Way(
+            (("synthetic_mel(rng, int(frames))", "synthetic_mel(rng, -(-int(frames) // 128) * 128)"),)
+        )
+    },
     "copula_loss": {"fallback_random": Way(config=(("fallback_random", True),))},
     "coronal_conduction": {"kept": kept("        kappa = conductivity(temp, density)", "kappa")},
     "hrnet_fuse": {

@@ -590,6 +590,20 @@ def test_a_range_of_numbers_is_no_float64_that_crept_in(runs: Path, what: str, t
     assert bool(findings) == told
 
 
+def test_float64_is_told_of_all_graphs_together(runs: Path) -> None:
+    """Of each launch a quarter at least: half of its time, as half the bytes move, within a factor of two."""
+    case = gather(Run.open(runs / "gelu_pool"))
+    (graph,) = case.graphs
+    launch = replace(graph.launches[0], fx=("mul",), ms=4.0)
+    artifacts = replace(graph.artifacts, fx_after=parse_fx_graph(WIDE.format(what="x"), "fx"))
+    own = replace(graph, artifacts=artifacts, launches=(launch, replace(launch, fx=("add",))), runs=1.0)
+    (finding,) = precision_upcast.find(replace(case, graphs=(own, own)))
+    assert finding.title == "float32 becomes float64 and stays so through 4 operations"
+    assert finding.cost_ms == pytest.approx(4.0) and len(finding.claims) == 2
+    least, most = finding.claims[0].ms
+    assert least == pytest.approx(1.0) and 2.0 <= most <= 4.0
+
+
 def test_a_table_made_in_every_call_is_a_finding_on_its_line(runs: Path) -> None:
     (told,) = [item for item in explained(runs / "lru").findings if item.rule == "constant_work"]
     assert told.title.startswith("exp, sin, cos of what never changes: 1,048,832 evaluations in every call")

@@ -5,68 +5,92 @@ Looks at: conversions in the FX graph whose results reach memory or a matmul, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inspector.analysis.constants import constant_nodes
 from inspector.analysis.traffic import ITEM_BYTES
-from inspector.explain.case import Case, GraphCase
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, replace_in
-from inspector.explain.claims import on_launches
+from inspector.explain.claims import on_launch, on_launches
+from inspector.explain.estimate import FACTOR
 from inspector.explain.launches import given_dtype, library_call
+from inspector.explain.least import least_of, machine_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.account import Claim
 from inspector.model.explain import Evidence, Finding
 from inspector.model.fx import HALF, FxGraph, FxNode
 from inspector.model.source import Size
 
 
 def find(case: Case) -> Iterable[Finding]:
-    """One finding, for the graph where it costs most."""
-    each = [_doubles(case, graph) or _half_to_single(case, graph) for graph in case.graphs if graph.runs]
-    findings = [finding for finding in each if finding is not None]
+    """One finding: float64 of all graphs together, else the graph where widened halves cost most."""
+    running = [graph for graph in case.graphs if graph.runs]
+    wide = [(graph, nodes) for graph in running if (nodes := _doubled(graph))]
+    if wide:
+        yield _doubles(case, wide)
+        return
+    findings = [finding for graph in running if (finding := _half_to_single(case, graph)) is not None]
     if findings:
         yield max(findings, key=lambda finding: finding.cost_ms or 0.0)
 
 
-def _doubles(case: Case, graph: GraphCase) -> Finding | None:
-    """float64 computed from float32."""
+def _doubled(graph: GraphCase) -> list[FxNode]:
+    """Nodes in float64 of a graph that is given anything narrower."""
     fx = graph.artifacts.fx_after
     if fx is None:
-        return None
-    nodes = {node.name: node for node in fx.nodes}
+        return []
     given = [node for node in fx.placeholders if node.meta is not None and _elements(node) > 1]
     if not any(node.meta and node.meta.dtype in ("float32", "float16", "bfloat16") for node in given):
-        return None
+        return []
     # Torch itself works out a range of numbers in float64 (torch/_refs: arange).
     never = constant_nodes(fx)
-    wide = [
+    return [
         node
         for node in fx.operations
         if _dtype(node) == "float64" and _elements(node) > 1 and node.name not in never
     ]
-    if not wide:
-        return None
-    names = {node.name for node in wide}
-    affected = [launch for launch in graph.launches if names & set(launch.fx)]
-    costly = [(graph, launch, graph.ms(launch)) for launch in affected]
-    # float64 moves twice the bytes and has half the lanes of float32.
-    cost = sum(ms for _, _, ms in costly) / 2
+
+
+def _doubles(case: Case, wide: Sequence[tuple[GraphCase, list[FxNode]]]) -> Finding:
+    """float64 computed from float32."""
+    machine = machine_of(case)
+    costly: list[tuple[GraphCase, Launch]] = []
+    claims: list[Claim] = []
+    for graph, nodes in wide:
+        names = {node.name for node in nodes}
+        for launch in graph.launches:
+            if names & set(launch.fx):
+                costly.append((graph, launch))
+                # It moves twice the bytes and has half the lanes of float32: half of the time, within a
+                # factor. exp and its like take many times as long: all but what half the bytes take at least.
+                least, _ = least_of(machine, graph, launch)
+                most = max(launch.ms - least[0] / 2, launch.ms / 2)
+                ms = (launch.ms / 2 / FACTOR * graph.runs, most * graph.runs)
+                claims.append(on_launch(graph, launch, ms, "estimated"))
+    cost = sum(graph.ms(launch) for graph, launch in costly) / 2
     share = case.share(cost)
+    largest, nodes = max(wide, key=lambda each: sum(each[0].ms(x) for g, x in costly if g is each[0]))
+    names = {node.name for node in nodes}
+    inputs = {
+        node.name: node for node in (largest.artifacts.fx_after.nodes if largest.artifacts.fx_after else ())
+    }
     roots = [
         node
-        for node in wide
+        for node in nodes
         if not any(
-            _dtype(nodes[name]) == "float64" and name in names for name in node.inputs if name in nodes
+            name in names and _dtype(inputs[name]) == "float64" for name in node.inputs if name in inputs
         )
     ]
+    count = sum(len(nodes) for _, nodes in wide)
     return Finding(
         rule="precision_upcast",
         severity=severity_of(share),
-        title=f"float32 becomes float64 and stays so through {len(wide)} operations",
-        graph=graph.name,
+        title=f"float32 becomes float64 and stays so through {count} operations",
+        graph=largest.name,
         cost_ms=cost,
-        claims=on_launches(costly, "estimated", cost),
-        evidence=_evidence(case, graph, roots or wide),
-        change=_change(case, roots or wide),
+        claims=tuple(claims),
+        evidence=_evidence(case, largest, roots or nodes),
+        change=_change(case, roots or nodes),
         advice=(
             "make the constant or array that brings float64 in a float32 one "
             "(dtype=torch.float32), or drop .double()"
