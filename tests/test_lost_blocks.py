@@ -11,8 +11,10 @@ import pytest
 from explaining import bare
 
 from inspector.analysis.two_sides import same_operator_other_kernel, slower_blocks, two_sided_ledger
+from inspector.explain import engine
 from inspector.explain.block_words import change
-from inspector.explain.case import Case, NewSizes, Times
+from inspector.explain.case import CUDA_GRAPHS, Case, NewSizes, Times
+from inspector.explain.claims import on_block, on_part
 from inspector.explain.cpp_loops import LoopNest
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
@@ -229,6 +231,25 @@ def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallba
     for ms in (0.3, 8 * 0.2):
         quick = replace(sides[1], operators=(replace(attention, ms=ms),))
         assert not list(planned_anew.find(case([work], sides[0], quick, 49.0, 49.0)))
+
+
+def test_kernels_of_which_the_host_is_late_may_save_nothing(softmax_fallback: Case) -> None:
+    """The device waits for 48 of 49 ms: what a shorter kernel saves is no more than may be; what eager does
+    in less time it does."""
+    work = block([("a", 1.0)], [("a", 1.0)])
+    waiting = case([work], side(61.0, 1.0, True, host=60.0), side(61.0, 1.0, True, host=60.0), 49.0, 49.0)
+    busy = case([work], side(50.0, 45.0, True, host=4.0), side(50.0, 45.0, True, host=4.0), 49.0, 49.0)
+    assert engine._behind_the_host(waiting) and not engine._behind_the_host(busy)
+    (graph,) = softmax_fallback.graphs
+    recorded = replace(graph, gpu=True, config={CUDA_GRAPHS: "True"})
+    assert recorded.cuda_graphs and not engine._behind_the_host(replace(waiting, graphs=(recorded,)))
+    claims = (
+        on_block(0, (0.4, 0.8), "profiled", "least"),
+        on_block(0, 0.3, "profiled"),
+        on_part(HOST, 2.0, "profiled"),
+    )
+    told = engine._maybe(Finding("x", "high", "", None, 1.2, (), "", claims=claims))
+    assert [claim.ms for claim in told.claims] == [(0.0, 0.8), (0.3, 0.3), (2.0, 2.0)]
 
 
 def test_a_convolutions_plan_is_made_anew_where_most_sizes_are_new() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_text
 from inspector.analysis.steady import MOST
-from inspector.model.account import Account
+from inspector.model.account import Account, Claim
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
 from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
@@ -24,7 +24,7 @@ from .case import Case
 from .claims import settle
 from .doubts import profile_fits
 from .gather import gather
-from .ledger import make_ledger
+from .ledger import host_part_ms, make_ledger
 from .profiles import Profiles
 from .rule import Rule, Stage, judged, level, louder, rank
 from .rules import RULES
@@ -75,7 +75,12 @@ def explain_case(case: Case) -> Explanation:
 def _explained(case: Case) -> Iterator[Explanation]:
     ledger = make_ledger(case)
     failed: list[Problem] = []
-    asked = [(rule, finding) for rule in RULES for finding in _findings(rule, case, failed)]
+    unseen = _behind_the_host(case)
+    asked = [
+        (rule, _maybe(finding) if unseen else finding)
+        for rule in RULES
+        for finding in _findings(rule, case, failed)
+    ]
     settled, account = settle(open_account(case, ledger), asked)
     if (slower := slower_than_eager(case, account)) is not None:
         rest, account = settle(account, [slower])
@@ -128,6 +133,28 @@ def _findings(rule: Rule, case: Case, failed: list[Problem]) -> Sequence[Finding
     findings, problems = guarded(lambda: tuple(rule.find(case)), (), rule.name, "what it looks at")
     failed.extend(problems)
     return findings
+
+
+def _behind_the_host(case: Case) -> bool:
+    """Whether the device waits for the host for most of a call, launch by launch: that its kernels take less
+    may then save nothing. Those of a CUDA graph are launched together, and wait for nobody."""
+    side = case.sides.joined.compiled if case.sides is not None else None
+    if side is None or not side.device or not profile_fits(case) or case.wall_ms <= 0:
+        return False
+    return not any(graph.cuda_graphs for graph in case.graphs) and host_part_ms(case) >= MOST * case.wall_ms
+
+
+def _maybe(finding: Finding) -> Finding:
+    """What it claims of kernels beyond what eager takes is no more than may be."""
+    claims = tuple(
+        replace(claim, ms=(0.0, claim.ms[1])) if claim.over == "least" and _of_kernels(claim) else claim
+        for claim in finding.claims
+    )
+    return replace(finding, claims=claims)
+
+
+def _of_kernels(claim: Claim) -> bool:
+    return claim.block is not None or claim.call is not None
 
 
 def _with_instruction(case: Case, finding: Finding, failed: list[Problem]) -> Finding:
