@@ -17,9 +17,9 @@ from test_contract import problems
 from inspector.analysis.diff.align import Alignment
 from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.code import plain_lines, side_by_side
-from inspector.analysis.diff.graphs import pair_graphs
+from inspector.analysis.diff.graphs import Classes, pair_graphs
 from inspector.analysis.diff.guards import guard_changes
-from inspector.analysis.diff.kernels import Launched, units_of
+from inspector.analysis.diff.kernels import Launched, Matcher, Unit, units_of
 from inspector.analysis.diff.ledger import Timed, difference, of_one_process, outcome
 from inspector.analysis.diff.moved import moved
 from inspector.analysis.diff.nodes import Graph
@@ -323,6 +323,19 @@ def test_a_launch_computes_nothing_that_waits_for_a_later_library_call() -> None
     units = units_of(graph, launches, {("g", f"gelu_{n}"): n for n in range(2)})
     assert [set(unit.shares) for unit in units] == [set(), {0}, set(), {1}]
     assert units[3].shares[1] == 1.0
+
+
+def test_graphs_of_one_text_may_have_launches_that_the_other_has_not() -> None:
+    """Of a piece that several graphs share, damaged on one side: none is put beside another by its place."""
+    call = KernelCall(0, "k", "triton", (), (), (), LineSpan(1, 1), "")
+    units = [
+        Unit(LaunchId("g", place, "k", "triton", ()), call, None, "", 0.0, file="x = 1\n")
+        for place in range(3)
+    ]
+    groups = Matcher(units, units[:2], Classes()).groups()
+    assert sorted((len(group.a), len(group.b)) for group in groups) == [(0, 1)] * 2 + [(1, 0)] * 3
+    whole = Matcher(units, units, Classes()).groups()
+    assert [(group.a, group.b) for group in whole] == [((place,), (place,)) for place in range(3)]
 
 
 def steps(*items: int) -> list[Graph]:

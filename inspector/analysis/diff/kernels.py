@@ -338,7 +338,8 @@ class Matcher:
         ours, theirs = _files(self.a, self._group_of_a), _files(self.b, self._group_of_b)
         for text, graphs in ours.items():
             for left, right in zip(graphs, theirs.get(text, ()), strict=False):
-                for x, y in zip(left, right, strict=True):
+                # Of a piece that several graphs have not each may have all launches.
+                for x, y in zip(left, right, strict=True) if len(left) == len(right) else ():
                     if x not in self._group_of_a and y not in self._group_of_b:
                         self._join_by_code(x, y)
 
