@@ -182,7 +182,9 @@ def least_lost_ms(joined: Joined, wall_ms: float, block: Block) -> float:
     # Of a GPU the kernels' times are its own: they are off where more ran than there was time for.
     seen = side.work_ms - side.overlap_ms if side.device else side.wall_ms
     slowed = max(seen / wall_ms, 1.0) if wall_ms > 0 else 1.0
-    return max(block.compiled_ms / slowed - block.eager_ms - _stray_ms(joined, block.phase), 0.0)
+    lost = block.compiled_ms / slowed - block.eager_ms
+    # Summed over all blocks, of which few lose anything.
+    return max(lost - _stray_ms(joined, block.phase), 0.0) if lost > 0 else 0.0
 
 
 def _stray_ms(joined: Joined, phase: Phase) -> float:

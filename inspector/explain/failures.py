@@ -32,6 +32,11 @@ class FrameFailure:
     raised: bool = False
     users: SourceLocation | None = None
 
+    @property
+    def place(self) -> SourceLocation | None:
+        """The user's line, where one is known."""
+        return self.users or self.failure.place
+
 
 def hinted(hint: str) -> Trial | None:
     """The setting that torch's hint names."""
@@ -56,7 +61,7 @@ def ended_by(case: Case, item: FrameFailure) -> bool:
 def in_loop(case: Case, item: FrameFailure) -> bool:
     """Whether the frame was given up for a loop that is around the line itself: what a loop calls is compiled
     by itself."""
-    place = item.users or item.failure.place
+    place = item.place
     if place is None or _IN_LOOP.search(item.text) is None:
         return False
     return any(program.in_loop(place.line) for program in case.programs_of(place)[:1])

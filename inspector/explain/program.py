@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
 from inspector.frozen import dataclass
+from inspector.model.explain import Evidence
 
 from .syntax import dotted, functions, is_compile, tail
 from .timed_regions import WAITS, TimedRegion, timed_regions
@@ -61,6 +62,10 @@ class Program:
     def line(self, number: int) -> str:
         """The text of a line, stripped; empty where there is none."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+    def evidence(self, number: int) -> Evidence:
+        """A line with its text."""
+        return Evidence(self.path, number, self.line(number))
 
     def cached_function(self, number: int) -> str:
         """The name of the function around a line where it keeps its results (``functools.lru_cache``,

@@ -7,7 +7,6 @@ Triton) is None, and estimated by who asks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -89,25 +88,3 @@ def _copy_s(clock: Clock, size: int) -> float:
     """From pageable memory, as programs mostly have it."""
     source = torch.ones(size // 4)
     return clock(lambda: source.to("cuda"))
-
-
-def host_clock(budget_s: float = 0.1) -> Clock:
-    """Blocks of a millisecond or more, for so long; the device's queue is empty before each and after."""
-
-    def seconds(action: Callable[[], object]) -> float:
-        repeats, best, end = 1, float("inf"), time.perf_counter() + budget_s
-        while True:
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(repeats):
-                action()
-            taken = time.perf_counter() - started
-            if taken < 1e-3:
-                repeats = min(2 * repeats, 10_000)
-            else:
-                best = min(best, taken / repeats)
-            if time.perf_counter() > end:
-                return min(best, taken / repeats)
-
-    return seconds

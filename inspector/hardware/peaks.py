@@ -70,9 +70,9 @@ def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
     try:
         peaks = measure_peaks(device, measurer)
     except PeaksUnknown as error:
-        sheet = datasheet_peaks(device.name) if device.kind != "cpu" else None
         if kept is not None:
             return kept, ""
+        sheet = datasheet_peaks(device.name) if device.kind != "cpu" else None
         if sheet is None:
             return None, f"no roofline: {error}"
         return sheet, f"roofline from the {sheet.reference}, not measured: {error}"

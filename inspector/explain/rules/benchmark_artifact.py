@@ -13,7 +13,7 @@ from inspector.explain.changes import Change, before
 from inspector.explain.program import Program
 from inspector.explain.rule import Rule, Stage
 from inspector.explain.timed_regions import TimedRegion
-from inspector.model.explain import Evidence, Finding, Severity
+from inspector.model.explain import Finding, Severity
 from inspector.units import duration, plural
 
 
@@ -44,7 +44,7 @@ def _remark(
     """Loud only where what the program concludes from its times is `wrong`. A loop that logs the time of each
     of its rounds, or of a whole training, concludes nothing."""
     severity: Severity = "low" if region.logged else "high" if wrong else "medium"
-    evidence = (Evidence(program.path, number, program.line(number)) for number in dict.fromkeys(lines))
+    evidence = (program.evidence(number) for number in dict.fromkeys(lines))
     return Finding(
         rule="benchmark_artifact",
         severity=severity,

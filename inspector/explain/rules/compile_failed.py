@@ -130,7 +130,7 @@ def _evidence(case: Case, item: FrameFailure) -> tuple[Evidence, ...]:
     for program in case.programs:
         place = program.assignment(_SWITCH)
         if item.failed and not item.raised and place is not None and place.value is True:
-            evidence.append(Evidence(program.path, place.line, program.line(place.line)))
+            evidence.append(program.evidence(place.line))
     return tuple(evidence) or (Evidence(case.log_path or case.facts.root, None, item.failure.error),)
 
 

@@ -16,7 +16,7 @@ from inspector.explain.cpp_loops import GAIN, LoopNest, loop_nests
 from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
-from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.explain import Finding, Trial
 from inspector.units import plural
 
 _SETTING = "cpp.simdlen"
@@ -108,7 +108,7 @@ def find(case: Case) -> Iterable[Finding]:
         for program in case.programs:
             place = program.assignment(_SETTING) or program.variable(_LEVEL)
             if place is not None:
-                evidence.append(Evidence(program.path, place.line, program.line(place.line)))
+                evidence.append(program.evidence(place.line))
     for ms, owner, scalar, loop in costly[:3]:
         line = code_line(scalar.kernel, loop.line)
         points = f"{loop.points:,}" if loop.points is not None else "a symbolic number of"

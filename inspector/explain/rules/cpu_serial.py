@@ -85,19 +85,19 @@ def _setting(case: Case) -> tuple[str | None, list[Evidence], Trial | None]:
     for program in case.programs:
         if program.threads is not None and program.threads[0] == 1:
             line = program.threads[1]
-            return "torch.set_num_threads(1)", [Evidence(program.path, line, program.line(line))], None
+            return "torch.set_num_threads(1)", [program.evidence(line)], None
         place = program.assignment("cpp.threads")
         if place is not None and place.value == 1:
             trial = Trial(config=(("cpp.threads", -1),))
             return (
                 "config.cpp.threads = 1",
-                [Evidence(program.path, place.line, program.line(place.line))],
+                [program.evidence(place.line)],
                 trial,
             )
         for name in _VARIABLES:
             variable = program.variable(name)
             if variable is not None and str(variable.value) == "1":
-                return f"{name}=1", [Evidence(program.path, variable.line, program.line(variable.line))], None
+                return f"{name}=1", [program.evidence(variable.line)], None
     for graph in case.graphs:
         if graph.config.get("cpp.threads") == "1":
             trial = Trial(config=(("cpp.threads", -1),))

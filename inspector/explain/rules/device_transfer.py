@@ -57,9 +57,9 @@ def _between_graphs(case: Case) -> Iterable[Finding]:
         return
     share = case.share(ms)
     against = f", {duration(eager.pageable_ms)} in eager" if eager is not None else ""
-    lines = [(program, at) for program in case.programs for at in range(1, len(program.lines) + 1)]
+    lines = ((program, at) for program in case.programs for at in range(1, len(program.lines) + 1))
     moving = islice((each for each in lines if _MOVES.search(each[0].line(each[1]))), _MOST_LOOKED_AT)
-    looped = [Evidence(item.path, at, item.line(at)) for item, at in moving if item.in_loop(at)]
+    looped = [item.evidence(at) for item, at in moving if item.in_loop(at)]
     yield Finding(
         rule="device_transfer",
         severity="low",

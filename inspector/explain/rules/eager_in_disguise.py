@@ -74,10 +74,10 @@ def _source(case: Case) -> Iterable[Evidence]:
     for program in case.programs:
         for call in program.compile_calls:
             if call.option("backend") in NOT_COMPILING or call.option("disable") is True:
-                yield Evidence(program.path, call.line, program.line(call.line))
+                yield program.evidence(call.line)
         place = program.assignment("dynamo.config.disable")
         if place is not None and place.value is True:
-            yield Evidence(program.path, place.line, program.line(place.line))
+            yield program.evidence(place.line)
     manifest = case.facts.manifest
     for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"):
         if manifest is not None and manifest.environment.get(name, "0") != "0":

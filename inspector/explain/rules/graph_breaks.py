@@ -68,7 +68,7 @@ def find(case: Case) -> Iterable[Finding]:
     failures = compile_failures(case)
     failed = {str(item.failure.place) for item in failures}
     # What leaves a whole loop in eager is told there, of the frames that it only breaks too.
-    loops = {str(item.users or item.failure.place) for item in failures if in_loop(case, item)}
+    loops = {str(item.place) for item in failures if in_loop(case, item)}
     given_up = {(item.compile_id or "").partition("_")[0] for item in case.facts.given_up}
     # One line may lead to a frame that is given up and to others that only break.
     breaks = [

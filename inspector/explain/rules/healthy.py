@@ -45,9 +45,7 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
-        advice=_advice(case, operator)
-        if missing
-        else "nothing; a smaller dtype or less work would make it faster",
+        advice=_advice(case, operator) if missing else _NOTHING_TO_DO,
         how="measured" if case.times.compiled_ms is not None else "estimated",
         share=0.0,
     )
@@ -88,12 +86,8 @@ def _far_from_memory(case: Case) -> str:
     """What generated code moves, where it takes most of a call and that is not what bounds it."""
     machine = machine_of(case)
     moved, ms = _generated(case)
-    if (
-        not moved
-        or not ms
-        or case.role_ms("generated", "copy") < MOST * case.wall_ms
-        or _near(machine, moved, ms)
-    ):
+    little = case.role_ms("generated", "copy") < MOST * case.wall_ms
+    if not moved or not ms or little or _near(machine, moved, ms):
         return ""
     return f"its generated code {achieved(machine, moved, ms)}"
 

@@ -226,7 +226,7 @@ def _change(case: Case, trial: Trial | None) -> tuple[Change, tuple[Evidence, ..
         return (), ()
     ((program, line),) = calls
     change = with_option(program, line, f'mode="{trial.mode}"')
-    return change, (Evidence(program.path, line, program.line(line)),) if change else ()
+    return change, (program.evidence(line),) if change else ()
 
 
 def _unrecordable(operators: Sequence[str]) -> str:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from inspector.explain.case import Case, NewSizes
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.doubts import profile_fits
 from inspector.explain.host_operators import slow_operators, slow_when_profiled
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
-from inspector.model.account import HOST
+from inspector.model.account import HOST, Claim
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import HostOperator
 from inspector.units import duration, percent, plural
@@ -64,22 +65,14 @@ def _is_planned(operator: HostOperator, anew: bool) -> bool:
 def _each_call(case: Case, planned: list[HostOperator]) -> Finding:
     # What launching it costs stays, whoever plans it.
     cost = sum(item.ms - case.costs.launch_ms * item.calls for item in planned)
-    worst, share = planned[0], case.share(cost)
-    return Finding(
-        rule="planned_anew",
-        severity=severity_of(share),
-        title=f"the host is {duration(worst.ms / worst.calls)} in {worst.name} each time, "
+    worst = planned[0]
+    title = (
+        f"the host is {duration(worst.ms / worst.calls)} in {worst.name} each time, "
         f"{plural(round(worst.calls), 'time')} a call, while the GPU waits{_in_eager(case, worst)}: "
-        f"cuDNN plans {_what(worst)} anew for each new shape",
-        graph=None,
-        cost_ms=cost,
-        evidence=tuple(_evidence(case, worst))[:3],
-        advice=_advice(case, worst),
-        how="measured",
-        share=share,
-        trial=_trial(case, worst),
-        claims=(on_part(HOST, cost, "profiled"),),
+        f"cuDNN plans {_what(worst)} anew for each new shape"
     )
+    claim = on_part(HOST, cost, "profiled")
+    return _finding(case, worst, title, cost, case.share(cost), claim)
 
 
 def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator]) -> Finding:
@@ -91,22 +84,31 @@ def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator]) -> Find
         worst, within = planned[0], min(sum(item.ms for item in planned) / compiled.wall_ms, 1.0)
         seen = f", {percent(within)} of a profiled one in {worst.name} itself"
     cost = new.beyond_ms * within
-    share = cost / (new.beyond_ms + new.of * new.again_ms)
+    title = (
+        f"{plural(new.calls, 'call')} of {new.of:,} have sizes that no earlier one had, and take "
+        f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: cuDNN plans "
+        f"{_what(worst)} for each new shape{seen}"
+    )
+    claim = on_whole(cost, "profiled") if planned else on_whole((0.0, cost), "bounded")
+    finding = _finding(case, worst, title, cost, cost / (new.beyond_ms + new.of * new.again_ms), claim)
+    return replace(finding, account="run", how="measured" if planned else "estimated")
+
+
+def _finding(
+    case: Case, worst: HostOperator, title: str, cost: float, share: float | None, claim: Claim
+) -> Finding:
     return Finding(
         rule="planned_anew",
         severity=severity_of(share),
-        title=f"{plural(new.calls, 'call')} of {new.of:,} have sizes that no earlier one had, and take "
-        f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: cuDNN plans "
-        f"{_what(worst)} for each new shape{seen}",
+        title=title,
         graph=None,
         cost_ms=cost,
         evidence=tuple(_evidence(case, worst))[:3],
         advice=_advice(case, worst),
-        how="measured" if planned else "estimated",
+        how="measured",
         share=share,
         trial=_trial(case, worst),
-        account="run",
-        claims=(on_whole(cost if planned else (0.0, cost), "profiled" if planned else "bounded"),),
+        claims=(claim,),
     )
 
 

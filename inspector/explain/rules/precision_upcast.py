@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from inspector.analysis.constants import constant_nodes
 from inspector.analysis.traffic import ITEM_BYTES
-from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.claims import on_launch, on_launches
 from inspector.explain.estimate import FACTOR
@@ -54,33 +54,25 @@ def _doubled(graph: GraphCase) -> list[FxNode]:
 def _doubles(case: Case, wide: Sequence[tuple[GraphCase, list[FxNode]]]) -> Finding:
     """float64 computed from float32."""
     machine = machine_of(case)
-    costly: list[tuple[GraphCase, Launch]] = []
     claims: list[Claim] = []
+    costs: list[float] = []
     for graph, nodes in wide:
         names = {node.name for node in nodes}
-        for launch in graph.launches:
-            if names & set(launch.fx):
-                costly.append((graph, launch))
-                # It moves twice the bytes and has half the lanes of float32: half of the time, within a
-                # factor. exp and its like take many times as long: all but what half the bytes take at least.
-                least, _ = least_of(machine, graph, launch)
-                most = max(launch.ms - least[0] / 2, launch.ms / 2)
-                ms = (launch.ms / 2 / FACTOR * graph.runs, most * graph.runs)
-                claims.append(on_launch(graph, launch, ms, "estimated"))
-    cost = sum(graph.ms(launch) for graph, launch in costly) / 2
+        affected = [launch for launch in graph.launches if names & set(launch.fx)]
+        costs.append(sum(graph.ms(launch) for launch in affected) / 2)
+        for launch in affected:
+            # It moves twice the bytes and has half the lanes of float32: half of the time, within a factor.
+            # exp and its like take many times as long: all but what half the bytes take at least.
+            least, _ = least_of(machine, graph, launch)
+            most = max(launch.ms - least[0] / 2, launch.ms / 2)
+            ms = (launch.ms / 2 / FACTOR * graph.runs, most * graph.runs)
+            claims.append(on_launch(graph, launch, ms, "estimated"))
+    cost = sum(costs)
     share = case.share(cost)
-    largest, nodes = max(wide, key=lambda each: sum(each[0].ms(x) for g, x in costly if g is each[0]))
+    largest, nodes = wide[costs.index(max(costs))]
     names = {node.name for node in nodes}
-    inputs = {
-        node.name: node for node in (largest.artifacts.fx_after.nodes if largest.artifacts.fx_after else ())
-    }
-    roots = [
-        node
-        for node in nodes
-        if not any(
-            name in names and _dtype(inputs[name]) == "float64" for name in node.inputs if name in inputs
-        )
-    ]
+    # All of them are float64.
+    roots = [node for node in nodes if names.isdisjoint(node.inputs)]
     count = sum(len(nodes) for _, nodes in wide)
     return Finding(
         rule="precision_upcast",

@@ -145,7 +145,7 @@ def _call_lines(case: Case) -> list[Evidence]:
     program = case.main_program
     if program is None:
         return []
-    return [Evidence(program.path, call.line, program.line(call.line)) for call in program.compile_calls[:1]]
+    return [program.evidence(call.line) for call in program.compile_calls[:1]]
 
 
 def _change(case: Case, gradients: bool, train_mode: bool) -> Change:
