@@ -19,7 +19,9 @@ from words import texts
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off
 from inspector.analysis.nothing import Evidence, all_in_eager, nothing_compiled, why_nothing
 from inspector.analysis.steady import OTHERS, RUN_TO_RUN, first_and_later
+from inspector.capture import baseline, profiles
 from inspector.capture.baseline import variant_environment
+from inspector.capture.child import ChildResult
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.profiles import plan_calls
 from inspector.capture.recorder import calls as recorder_calls
@@ -460,6 +462,42 @@ def test_a_variant_runs_without_debug_output_and_with_its_own_caches(tmp_path: P
     eager = variant_environment(base, tmp_path, None, "eager", CaptureOptions(("p",)))
     assert eager["TORCHDYNAMO_DISABLE"] == "1"
     assert "TORCHINDUCTOR_CACHE_DIR" not in eager
+
+
+def test_what_is_profiled_finds_the_kernels_that_were_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches: dict[str, str | None] = {}
+
+    def ran(argv: Any, environment: Any, folder: Path, *rest: Any, **more: Any) -> ChildResult:
+        caches[folder.relative_to(tmp_path).as_posix()] = environment.get("TORCHINDUCTOR_CACHE_DIR")
+        return ChildResult(0, False, 1.0)
+
+    for module in (baseline, profiles):
+        monkeypatch.setattr(module, "run_apart", ran)
+    plan = (profiles.ProfilePlan(0, 3, 2), "")
+    monkeypatch.setattr(baseline, "plan_profile", lambda run: plan)
+    screen: Any = SimpleNamespace(say=lambda text: None)
+    options = CaptureOptions(("p",))
+    baseline.run_baseline(["p"], tmp_path, {}, screen, options, live=False)
+    assert caches["profile/compiled"] == caches["baseline/compiled"]
+    assert caches["profile/eager"] == caches["baseline/eager"] != caches["baseline/compiled"]
+    assert not any(Path(str(folder)).exists() for folder in caches.values())
+    fresh = replace(options, fresh=False)
+    (tmp_path / "user").mkdir()
+    baseline.run_baseline(["p"], tmp_path / "user", {}, screen, fresh, live=False)
+    assert caches["user/profile/compiled"] is None
+
+
+def test_kernels_in_cpp_are_profiled_as_operators_where_a_run_has_them(tmp_path: Path) -> None:
+    asked = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
+    assert profiles.kernel_profile(tmp_path) == asked
+    code = tmp_path / "torch_compile_debug" / "model__0" / "output_code.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("k = async_compile.triton('k', '''...''')\n")
+    assert profiles.kernel_profile(tmp_path) == {}
+    (tmp_path / "output_code.py").write_text("k = async_compile.cpp_pybinding(['float*'], '''...''')\n")
+    assert profiles.kernel_profile(tmp_path) == asked
 
 
 # -- the record

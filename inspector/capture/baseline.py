@@ -2,20 +2,20 @@
 
 A captured run can't say what compiling costs, as torch writes its debug output in that time, nor what the
 user's own eager takes. Both runs have the recorder for calls alone, caches of their own, nothing on standard
-input, and their output in RUN/baseline/VARIANT/, as the user has seen it already.
+input, and their output in RUN/baseline/VARIANT/, as the user has seen it already. What is profiled afterwards
+finds in these caches the very kernels that were timed.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from inspector.capture.child import gpu_loads, run_apart
 from inspector.capture.environment import CaptureOptions, bootstrapped, cache_folders
-from inspector.capture.profiles import FOLDER, KERNEL_PROFILE, plan_profile, profile_request, run_profiles
+from inspector.capture.profiles import FOLDER, kernel_profile, plan_profile, profile_request, run_profiles
 from inspector.capture.progress import Display
 from inspector.frozen import dataclass
 from inspector.model.calls import BASELINE_VARIANTS, Variant
@@ -50,6 +50,27 @@ def run_baseline(
 ) -> BaselineOutcome:
     """Run `argv` in each way that is missing, and with the option `profile` once more in each, a few calls
     profiled; `base` is usually os.environ. A failure becomes a note."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="inspector-", ignore_cleanup_errors=True)
+    except OSError as error:
+        return BaselineOutcome(
+            {}, False, (f"no baseline: no folder for its caches: {error.strerror or error}",)
+        )
+    with folder as caches:
+        own = {variant: Path(caches, variant) if options.fresh else None for variant in BASELINE_VARIANTS}
+        return _run(argv, run, base, screen, options, own, live=live)
+
+
+def _run(
+    argv: Sequence[str],
+    run: Path,
+    base: Mapping[str, str],
+    screen: Display,
+    options: CaptureOptions,
+    caches: Mapping[Variant, Path | None],
+    *,
+    live: bool,
+) -> BaselineOutcome:
     ran: dict[str, dict[str, object]] = {}
     notes: list[str] = []
     for variant in BASELINE_VARIANTS:
@@ -57,10 +78,9 @@ def run_baseline(
         screen.say(f"inspector: running the command again {SAID[variant]}")
         try:
             folder.mkdir(parents=True)
-            with _caches(options) as caches:
-                environment = variant_environment(base, folder, caches, variant, options)
-                started = time.time()
-                result = run_apart(argv, environment, folder, screen, SAID[variant], live=live)
+            environment = variant_environment(base, folder, caches[variant], variant, options)
+            started = time.time()
+            result = run_apart(argv, environment, folder, screen, SAID[variant], live=live)
         except OSError as error:
             notes.append(f"the {variant} run of the baseline could not be started: {error.strerror or error}")
             continue
@@ -88,30 +108,23 @@ def run_baseline(
     plan, note = plan_profile(run)
     if plan is None:
         return BaselineOutcome(ran, False, (*notes, *filter(None, [note])))
-    with _caches(options) as caches:
-        environments = {
-            variant: variant_environment(
-                {**base, **KERNEL_PROFILE},
-                run / FOLDER / variant,
-                caches,
-                variant,
-                options,
-                profile_request(run, variant, plan),
-            )
-            for variant in BASELINE_VARIANTS
-            if variant in ran
-        }
-        profiled, more, interrupted = run_profiles(argv, run, screen, environments, live=live)
+    base = {**base, **kernel_profile(run)}
+    environments = {
+        variant: variant_environment(
+            base,
+            run / FOLDER / variant,
+            caches[variant],
+            variant,
+            options,
+            profile_request(run, variant, plan),
+        )
+        for variant in BASELINE_VARIANTS
+        if variant in ran
+    }
+    profiled, more, interrupted = run_profiles(argv, run, screen, environments, live=live)
     for name, entry in profiled.items():
         ran[name]["profile"] = entry
     return BaselineOutcome(ran, interrupted, (*notes, *more))
-
-
-@contextmanager
-def _caches(options: CaptureOptions) -> Iterator[Path | None]:
-    """Empty ones of a run's own while it runs; None where it is to use the user's."""
-    with tempfile.TemporaryDirectory(prefix="inspector-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder) if options.fresh else None
 
 
 def variant_environment(

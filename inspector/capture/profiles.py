@@ -26,8 +26,6 @@ from inspector.model.calls import BASELINE_VARIANTS, CompiledCallable, Variant
 from inspector.readers.variants import read_records
 
 FOLDER = "profile"
-KERNEL_PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
-"""Inductor's C++ kernels are operators of their own then (torch/_inductor/config.py: cpp)."""
 SAID = {"compiled": "compiled, profiled", "eager": "in eager, profiled"}
 _MOST_CALLS = 5
 _SETTLE = 2
@@ -61,6 +59,16 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
         plan,
         "" if plan else "nothing was profiled: the program makes no two steady calls of compiled code",
     )
+
+
+def kernel_profile(run: Path) -> dict[str, str]:
+    """Inductor's C++ kernels are operators of their own then (torch/_inductor/config.py: cpp). Nothing where
+    a run's generated code has none: as it counts in torch's cache keys, each graph is compiled anew."""
+    # Both ways to write one: torch/_inductor/codegen/cpp.py: define_kernel.
+    marks = (b"async_compile.cpp", b'extern "C"')
+    generated = [path.read_bytes() for path in run.rglob("output_code.py") if path.is_file()]
+    without = generated and not any(mark in text for text in generated for mark in marks)
+    return {} if without else {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
 
 
 def plan_calls(main: CompiledCallable) -> ProfilePlan | None:
