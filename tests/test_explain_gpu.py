@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from test_explain_ledger import added_up, parts, rules, timed
@@ -90,6 +91,17 @@ def test_no_cuda_graph_is_advised_that_cannot_be_recorded(
     assert ('custom_should_partition_ops = ["aten::' in newer.advice) == waits
     rows = [row for row in _ROWS if row.trial.mode == "reduce-overhead"]
     assert [row.possible(solved) for row in rows] == [not waits]
+
+
+def test_cudnn_measures_its_algorithms_where_it_does_not_yet(softmax: Case) -> None:
+    rows = [row for row in _ROWS if ("backends.cudnn.benchmark", "True") in row.trial.state]
+    convolution: Any = SimpleNamespace(role="library", name="extern_kernels.convolution")
+    matmul: Any = SimpleNamespace(role="library", name="extern_kernels.mm")
+    assert [(row.bears(convolution), row.bears(matmul)) for row in rows if row.bears] == [(True, False)]
+    assert [row.possible(softmax) for row in rows] == [True]
+    state: Any = SimpleNamespace(torch=SimpleNamespace(values={"backends.cudnn.benchmark": True}))
+    measured = replace(softmax, graphs=tuple(replace(g, state=state) for g in softmax.graphs))
+    assert [row.possible(measured) for row in rows] == [False]
 
 
 def test_torch_before_2_9_records_nothing_of_a_graph_that_moves_tensors(softmax: Case) -> None:

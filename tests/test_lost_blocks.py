@@ -277,6 +277,10 @@ def test_plans_that_are_used_again_are_what_the_run_pays_once() -> None:
         "48 calls of 189" in finding.title
         and "50.0 ms where later ones with the same take 3.00" in finding.title
     )
+    # Without a profile of such calls nothing more is known than that cuDNN does so.
+    unprofiled = planned_anew._first_calls(told, new, [])
+    assert "that was not profiled; cuDNN" in unprofiled.title and unprofiled.how == "estimated"
+    assert [claim.ms for claim in unprofiled.claims] == [(0.0, pytest.approx(48 * 47.0))]
     alike = replace(new, slow=False)
     assert not list(planned_anew.find(replace(told, times=replace(told.times, new_sizes=alike))))
 

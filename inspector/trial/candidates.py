@@ -12,6 +12,7 @@ from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cpp_loops import starts_threads
 from inspector.explain.cuda_graphs import unrecordable
+from inspector.explain.in_force import cudnn_benchmark
 from inspector.explain.left_to_aten import as_eager, kept_whole
 from inspector.explain.rules.page_faults import KEPT_MEMORY, MAPPED
 from inspector.frozen import dataclass
@@ -136,6 +137,10 @@ def _cpu(case: Case) -> bool:
     return not case.gpu
 
 
+def _unmeasured_algorithms(case: Case) -> bool:
+    return case.gpu and not cudnn_benchmark(case)
+
+
 _EAGER = Trial(environment=((SWITCHES[0], "1"),))
 _ROWS = (
     # Threads of a library that wait for work take cores from generated code, and the other way round.
@@ -150,6 +155,8 @@ _ROWS = (
     _Row(lambda launch: starts_threads(launch.source), _config(("cpp.threads", 1)), _cpu),
     # Convolutions are made channels-last where torch counts that to win (decide_layout_opt).
     _Row(_convolution, _config(("layout_optimization", False))),
+    # Which algorithm cuDNN takes is else a heuristic's choice (torch/backends/cudnn: benchmark).
+    _Row(_convolution, Trial(state=(("backends.cudnn.benchmark", "True"),)), _unmeasured_algorithms),
     # Patterns put other library calls, or other operators, in the program's place.
     _Row(_library, _config(("pattern_matcher", False))),
     _Row(_library, Trial(mode="max-autotune-no-cudagraphs"), _gpu),

@@ -77,17 +77,18 @@ def _each_call(case: Case, planned: list[HostOperator]) -> Finding:
 
 def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator]) -> Finding:
     """Where a plan is used again later: the run pays once for each size, and a steady call nothing. Without a
-    profile of those calls it is cuDNN's attention that is planned by shape."""
+    profile of those calls, that it is a plan is what cuDNN's attention makes possible, no more."""
     compiled = case.sides.joined.compiled if case.sides is not None else None
-    worst, within, seen = _UNSEEN, 1.0, ""
+    worst, within = _UNSEEN, 1.0
+    why = "that was not profiled; cuDNN, to which their attention is left, makes a plan for each new shape"
     if planned and compiled is not None:
         worst, within = planned[0], min(sum(item.ms for item in planned) / compiled.wall_ms, 1.0)
-        seen = f", {percent(within)} of a profiled one in {worst.name} itself"
+        seen = f"{percent(within)} of a profiled one in {worst.name} itself"
+        why = f"cuDNN plans {_what(worst)} for each new shape, {seen}"
     cost = new.beyond_ms * within
     title = (
         f"{plural(new.calls, 'call')} of {new.of:,} have sizes that no earlier one had, and take "
-        f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: cuDNN plans "
-        f"{_what(worst)} for each new shape{seen}"
+        f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: {why}"
     )
     claim = on_whole(cost, "profiled") if planned else on_whole((0.0, cost), "bounded")
     finding = _finding(case, worst, title, cost, cost / (new.beyond_ms + new.of * new.again_ms), claim)
