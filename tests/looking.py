@@ -45,9 +45,9 @@ def _text(lines: Iterable[Any]) -> None:
 
 
 def _json(data: Any) -> None:
-    from inspector.cli.terminal import _finite
+    from inspector.contract.bounds import finite
 
-    json.dumps(_finite(data), ensure_ascii=False, allow_nan=False)
+    json.dumps(finite(data), ensure_ascii=False, allow_nan=False)
 
 
 def see_summary(run: Run, width: int = 100) -> None:

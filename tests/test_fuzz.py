@@ -33,6 +33,7 @@ from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.program_calls import _PARAMETER
 from inspector.analysis.reasons import classify
 from inspector.analysis.stage_facts import _CONVERT
+from inspector.contract.bounds import finite
 from inspector.explain import explain
 from inspector.explain.program import read_program
 from inspector.gates.judge import _CALLED
@@ -41,6 +42,7 @@ from inspector.model.edits import KernelEdit
 from inspector.model.replay import KernelReplay, Timing
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.model.schedule import LoopBody
+from inspector.model.source import SourceLocation
 from inspector.pack.private import Private
 from inspector.pack.run import Packer
 from inspector.pack.source import Source
@@ -64,6 +66,7 @@ from inspector.readers.text import decode, from_json
 from inspector.replay.edits import EditFolder
 from inspector.replay.lowering import keep
 from inspector.replay.store import load_results, save_result
+from inspector.tui.sources import find_source
 from inspector.units import date_text
 
 ROUND = 120
@@ -554,3 +557,50 @@ def test_parts_that_are_used_again_and_again_are_not_gone_through_each_time() ->
     body = LoopBody("b", (("p0", 8),), (), tuple(text.split("\n")))
     with pytest.raises(ValueError, match="too many statements"):
         LoopValues(body, IndexReader(), {}, {}, apart=False)
+
+
+REPEATED = """def measure(f, x):
+    f(x)
+    start = time.perf_counter()
+    f(x)
+    return time.perf_counter() - start
+
+model = torch.compile(lambda x: x + 1)
+print(measure(model, torch.ones(3)))
+"""
+
+
+def test_a_program_that_stands_there_hundreds_of_times_is_read_in_no_time() -> None:
+    once = read_program(REPEATED, "a.py").regions
+    started = time.process_time()
+    many = read_program(REPEATED * 600, "a.py").regions
+    assert time.process_time() - started < 20
+    assert many[0] == once[0] and len(once) == 1 and len(many) == 100
+
+
+def test_a_path_of_a_hundred_thousand_folders_is_looked_for_in_no_time(run: Path) -> None:
+    started = time.process_time()
+    deep = f"/{'a/' * 100_000}"
+    assert find_source(SourceLocation(f"{deep}model.py", 3), Run.open(run)) is None
+    assert time.process_time() - started < 5
+    (run / "softmax.py").write_text("a\nb\ndef f(x):\n    return x\n")
+    found = find_source(SourceLocation(f"{deep}softmax.py", 3, "f"), Run.open(run))
+    assert found is not None and found.path == run / "softmax.py"
+
+
+def test_numbers_beyond_a_double_are_no_json() -> None:
+    told = finite({"a": [10**400, 2**63, 1e400, True], "b": ({"c": -(10**5000)},)})
+    assert told == {"a": [None, 2**63, None, True], "b": [{"c": None}]}
+
+
+def test_runs_of_one_character_are_packed_as_they_are() -> None:
+    """What stands before, between and behind them is rewritten as in a line of its own."""
+    parts = ("API_TOKEN=abcd1234efgh5678 ", " /home/jane/a.py ", " https://node7.corp/x file://jane/b")
+    line = f"{parts[0]}{'#' * 60_000}{parts[1]}{'=' * 60_000}{parts[2]}"
+    private = Private()
+    private.learn(line)
+    cleaned = private.clean(line)
+    alone = Private()
+    alone.learn("\n".join(parts))
+    assert re.sub(r"([#=])\1{300,}", "|", cleaned) == alone.clean("|".join(parts))
+    assert not any(each in cleaned for each in ("abcd1234", "jane/a", "node7.corp")) and "file://" in cleaned

@@ -29,6 +29,8 @@ _ZERO: Values = (0,) * 32
 _LINE = re.compile(r"\s*(?:@(!?)(%\w+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)\s+(.*?);")
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
 _ADDRESS = re.compile(r"\[\s*([%\w.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
+_MOST_SOURCES = 4
+"""Of an instruction with one integer for a result: ``lop3`` and ``shfl.sync`` take as many (PTX ISA)."""
 _MATRIX = re.compile(r"(?:ld|st)matrix\..*\.x(\d)")
 _VECTOR = re.compile(r"\.v(\d)")
 _BITS = re.compile(r"\.[a-z]+(\d+)$")
@@ -108,7 +110,8 @@ def _assign(
     if len(names) != 1:
         values.update(dict.fromkeys(names))
         return
-    found = _result(opcode, [_value(each, values) for each in sources])
+    few = len(sources) <= _MOST_SOURCES
+    found = _result(opcode, [_value(each, values) for each in sources]) if few else None
     if found is not None and mask is not None and not all(mask):
         before = values.get(names[0])
         found = (

@@ -7,7 +7,6 @@ the terminal do anything. rich is imported where it prints: JSON, and `--help`, 
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import sys
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inspector.contract.bounds import LIMIT, bounded
+from inspector.contract.bounds import LIMIT, bounded, finite
 from inspector.contract.next import next_commands
 from inspector.model.problem import InspectorError
 from inspector.text import clean, crop, escaped, is_printable, one_line
@@ -206,13 +205,12 @@ def step(text: str) -> None:
 
 
 def print_json(data: dict[str, Any]) -> None:
-    """One object on standard output, as long as `--limit` allows, with what to run next; NaN and infinity,
-    which JSON does not know, become null."""
+    """One object on standard output, as long as `--limit` allows, with what to run next."""
     context = click.get_current_context(silent=True)
     meta, given = (context.meta, context.params) if context is not None else ({}, {})
     paths = [given[name] for name in ("path", "a", "b") if given.get(name)]
     answer = {**bounded(data, meta.get(_LIMIT, LIMIT)), "next": next_commands(data, paths)}
-    text = json.dumps(_finite(answer), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(answer), indent=2, ensure_ascii=False, allow_nan=False)
     # What a terminal would obey or hide, as JSON's own escapes; such characters stand in strings only.
     click.echo(
         "\n".join(
@@ -220,13 +218,3 @@ def print_json(data: dict[str, Any]) -> None:
             for line in text.split("\n")
         )
     )
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

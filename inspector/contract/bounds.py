@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from typing import Any
 
@@ -22,6 +24,20 @@ def bounded(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
     answer = _cut(data, limit, "", left) if limit else data
     assert isinstance(answer, dict)
     return {**answer, "left_out": dict(left)}
+
+
+def finite(value: object) -> object:
+    """The same with null for NaN and infinity, which JSON does not know, and for integers beyond what a
+    double holds, which most that read JSON take for infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value if value.bit_length() <= sys.float_info.max_exp else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
 
 
 def _cut(value: object, limit: int, path: str, left: Counter[str]) -> object:

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
+from itertools import islice
 
 from inspector.frozen import dataclass
 from inspector.model.explain import Evidence
 
-from .syntax import dotted, functions, is_compile, tail
+from .syntax import dotted, functions, is_compile, nodes, tail
 from .timed_regions import WAITS, TimedRegion, timed_regions
 
 
@@ -39,6 +40,8 @@ class Assignment:
 # def positions(length, width):
 _DEF = re.compile(r"\s*def (\w+)\(")
 _NAME = re.compile(r"\w+")
+_MOST_REGIONS = 100
+"""Of a program: more times nobody writes."""
 # @lru_cache(None), @functools.cache
 _CACHE = re.compile(r"@\s*(?:functools\.)?(?:lru_cache|cache)\b")
 
@@ -129,7 +132,7 @@ def read_program(text: str, path: str) -> Program:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Program(path, lines)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes(tree) if isinstance(node, ast.Call)]
     compiled = _compiled(tree)
     names = frozenset(name for name, _ in compiled if name)
     reaching = _reaching(tree, names)
@@ -142,7 +145,7 @@ def read_program(text: str, path: str) -> Program:
             for name, call in sorted(compiled, key=lambda item: item[1].lineno)
         ),
         assignments=tuple(_assignments(tree)),
-        regions=tuple(timed_regions(tree, reaching, waiting, text)),
+        regions=tuple(islice(timed_regions(tree, reaching, waiting, text), _MOST_REGIONS)),
         backward_line=_first(
             calls, lambda name: name in ("backward", "grad") or name.endswith((".backward", "autograd.grad"))
         ),
@@ -164,7 +167,7 @@ def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
     """(name, call) of everything compiled: assigned, decorated, in place by ``model.compile()``."""
     calls: list[tuple[str | None, ast.Call]] = []
     seen: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
             value = node.value
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -189,7 +192,7 @@ def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
     named = {id(call) for _, call in calls} | seen
     calls += [
         (None, node)
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call) and is_compile(node) and id(node) not in named
     ]
     return calls
@@ -228,7 +231,7 @@ def _reaching(
 
 
 def _assignments(tree: ast.Module) -> Iterator[Assignment]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             for target in node.targets:
                 if isinstance(target, ast.Attribute):
@@ -236,7 +239,7 @@ def _assignments(tree: ast.Module) -> Iterator[Assignment]:
 
 
 def _variables(tree: ast.Module) -> Iterator[Assignment]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         pair: tuple[ast.expr, ast.expr] | None = None
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             if dotted(node.targets[0].value).endswith("environ"):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def dotted(node: ast.AST) -> str:
@@ -65,7 +69,55 @@ def _given(statement: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
 
 
 @lru_cache(maxsize=1)
-def functions(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All of it: a program is asked many things."""
+    return tuple(ast.walk(tree))
+
+
+@lru_cache(maxsize=1)
+def functions(tree: ast.Module) -> tuple[Function, ...]:
     """By their first line, inner ones behind those around them."""
-    walked = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    walked = (node for node in nodes(tree) if isinstance(node, Function))
     return tuple(sorted(walked, key=lambda node: node.lineno))
+
+
+@lru_cache(maxsize=1)
+def calls_by_name(tree: ast.Module) -> Mapping[str, Sequence[ast.Call]]:
+    """By the dotted name of what is called."""
+    calls: dict[str, list[ast.Call]] = {}
+    for node in nodes(tree):
+        if isinstance(node, ast.Call):
+            calls.setdefault(dotted(node.func), []).append(node)
+    return calls
+
+
+def enclosing(tree: ast.Module, line: int) -> Function | None:
+    """The innermost function around a line."""
+    starts, around = _around(tree)
+    place = bisect_right(starts, line) - 1
+    return around[place] if place >= 0 else None
+
+
+@lru_cache(maxsize=1)
+def _around(tree: ast.Module) -> tuple[list[int], list[Function | None]]:
+    """Lines from which on another function is the innermost one, and that function."""
+    starts: list[int] = []
+    around: list[Function | None] = []
+    within: list[Function] = []
+
+    def leave(line: float) -> None:
+        while within and _last_line(within[-1]) < line:
+            starts.append(_last_line(within.pop()) + 1)
+            around.append(within[-1] if within else None)
+
+    for function in functions(tree):
+        leave(function.lineno)
+        within.append(function)
+        starts.append(function.lineno)
+        around.append(function)
+    leave(math.inf)
+    return starts, around
+
+
+def _last_line(function: Function) -> int:
+    return function.end_lineno or function.lineno

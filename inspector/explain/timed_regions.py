@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from inspector.frozen import dataclass
 
-from .syntax import dotted, feeding, functions, is_compile, tail
+from .syntax import Function, calls_by_name, dotted, enclosing, feeding, is_compile, nodes, tail
 
 CLOCKS = frozenset(
     {
@@ -61,7 +62,7 @@ def timed_regions(
     tree: ast.Module, reaching: frozenset[str], waiting: frozenset[str], text: str
 ) -> Iterator[TimedRegion]:
     robust = _ROBUST.search(text) is not None
-    for owner in ast.walk(tree):
+    for owner in nodes(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
                 looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
@@ -85,15 +86,14 @@ def _regions_of_body(
     robust: bool,
 ) -> Iterator[tuple[TimedRegion, ast.stmt, str]]:
     """Each with the statement that takes the difference, and the clock's name."""
-    for index, statement in enumerate(body):
-        clock = _clock_target(statement)
-        if clock is None:
-            continue
-        for end in range(index + 1, len(body)):
-            if _takes_difference(body[end], clock):
-                inside = body[index + 1 : end + 1]
-                yield _region(tree, statement.lineno, inside, reaching, waiting, robust), body[end], clock
-                break
+    clocks = {index: clock for index, one in enumerate(body) if (clock := _clock_target(one)) is not None}
+    ends = _differences(body) if clocks else {}
+    for index, clock in clocks.items():
+        later = ends.get(clock, [])
+        if (place := bisect_right(later, index)) < len(later):
+            end = later[place]
+            inside = body[index + 1 : end + 1]
+            yield _region(tree, body[index].lineno, inside, reaching, waiting, robust), body[end], clock
 
 
 def _region(
@@ -106,7 +106,7 @@ def _region(
 ) -> TimedRegion:
     last = max(statement.end_lineno or statement.lineno for statement in inside)
     calls = [call for statement in inside for call in ast.walk(statement) if isinstance(call, ast.Call)]
-    function = _enclosing(tree, first)
+    function = enclosing(tree, first)
     callees = _callees(tree, function, reaching)
     direct = [call for call in calls if dotted(call.func) in callees]
     warm = _called_before(tree, function, first, callees, reaching)
@@ -170,7 +170,7 @@ def _set_again(end: ast.stmt, clock: str) -> ast.stmt | None:
     inside = [node for node in ast.walk(end) if isinstance(node, ast.stmt) and not hasattr(node, "body")]
     if not any(isinstance(node, ast.Assign) and clock in map(dotted, node.targets) for node in inside):
         return None
-    return next((node for node in inside if _takes_difference(node, clock)), None)
+    return next((node for node in inside if clock in _differences([node])), None)
 
 
 def _training(body: Sequence[ast.stmt], region: TimedRegion, clock: str) -> bool:
@@ -223,36 +223,32 @@ def _clock_target(statement: ast.stmt) -> str | None:
     return dotted(statement.targets[0]) or None
 
 
-def _takes_difference(statement: ast.stmt, clock: str) -> bool:
-    return any(
-        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and dotted(node.right) == clock
-        for node in ast.walk(statement)
-    )
+def _differences(body: Sequence[ast.stmt]) -> dict[str, list[int]]:
+    """Clock's name -> the places of statements that take the difference to it, in order."""
+    places: dict[str, list[int]] = {}
+    for index, statement in enumerate(body):
+        subtracted = {
+            dotted(node.right)
+            for node in ast.walk(statement)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+        }
+        for name in subtracted:
+            places.setdefault(name, []).append(index)
+    return places
 
 
-def _enclosing(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The innermost function around a line."""
-    around = (node for node in reversed(functions(tree)) if node.lineno <= line <= (node.end_lineno or line))
-    return next(around, None)
-
-
-def _callees(
-    tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef | None, reaching: frozenset[str]
-) -> frozenset[str]:
+def _callees(tree: ast.Module, function: Function | None, reaching: frozenset[str]) -> frozenset[str]:
     """Names that stand for compiled code inside `function`: with its parameters, where a compiled
     function is handed to it."""
     if function is None:
         return reaching
     names = [argument.arg for argument in function.args.args]
     handed = set()
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and dotted(call.func) == function.name:
-            for name, value in zip(names, call.args, strict=False):
-                if _mentions(value, reaching):
-                    handed.add(name)
-            handed |= {
-                keyword.arg for keyword in call.keywords if keyword.arg and _mentions(keyword.value, reaching)
-            }
+    for call in calls_by_name(tree).get(function.name, ()):
+        handed |= {name for name, value in zip(names, call.args, strict=False) if _mentions(value, reaching)}
+        handed |= {
+            keyword.arg for keyword in call.keywords if keyword.arg and _mentions(keyword.value, reaching)
+        }
     return reaching | frozenset(handed)
 
 
@@ -266,36 +262,30 @@ def _mentions(node: ast.AST, names: frozenset[str]) -> bool:
 
 def _called_before(
     tree: ast.Module,
-    function: ast.FunctionDef | ast.AsyncFunctionDef | None,
+    function: Function | None,
     first: int,
     callees: frozenset[str],
     reaching: frozenset[str],
 ) -> bool:
     """Whether compiled code was called before line `first`: above it in the same function, or above the
     calls of that function at module level."""
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call) or dotted(call.func) not in callees:
-            continue
-        if call.lineno < first and _enclosing(tree, call.lineno) is function:
+    calls = calls_by_name(tree)
+    for name in callees:
+        if any(
+            call.lineno < first and enclosing(tree, call.lineno) is function for call in calls.get(name, ())
+        ):
             return True
     if function is None:
         return False
     sites = [
-        call.lineno
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call)
-        and dotted(call.func) == function.name
-        and _enclosing(tree, call.lineno) is not function
+        call.lineno for call in calls.get(function.name, ()) if enclosing(tree, call.lineno) is not function
     ]
     site = min(sites, default=0)
-    around_site = _enclosing(tree, site) if site else None
+    around_site = enclosing(tree, site) if site else None
     return any(
-        isinstance(call, ast.Call)
-        and dotted(call.func) in reaching
-        and dotted(call.func) != function.name
-        and call.lineno < site
-        and _enclosing(tree, call.lineno) is around_site
-        for call in ast.walk(tree)
+        call.lineno < site and enclosing(tree, call.lineno) is around_site
+        for name in reaching - {function.name}
+        for call in calls.get(name, ())
     )
 
 

@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from inspector.analysis.replay_history import latest
+from inspector.contract.bounds import finite
 from inspector.model.problem import told
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
@@ -159,5 +160,5 @@ def _packed(
 
 def pack(data: object) -> str:
     """JSON, deflated, in base64."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(finite(data), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()

@@ -15,6 +15,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Literal
 from urllib.parse import quote
 
@@ -106,7 +107,8 @@ _NAMED = _Form(
     r"(?<![\w.@/-])(?:[\w-]+\.)+(?:com|org|edu|gov|internal|intranet|lan|corp)(?![\w(.])(?::\d+)?",
     ".com .org .edu .gov .int .lan .corp",
 )
-_URL = _Form(r"\b([A-Za-z][A-Za-z0-9+.-]{0,256})://(?!/)([^\s\"'`<>\\)\]},;]+)", "://")
+_URL = _Form(r"(?<=[A-Za-z0-9+.-])://(?!/)([^\s\"'`<>\\)\]},;]+)", "://")
+_FILE_SCHEME = re.compile(r"\bfile\Z")
 _PUBLIC = re.compile(
     r"(?:(?:[\w-]+\.)*(?:pytorch\.org|python\.org|wikipedia\.org|nvidia\.com|apache\.org|arxiv\.org)"
     r"|meta-pytorch\.github\.io|github\.com/(?:pytorch|triton-lang|openai/triton)|docs\.google\.com/document"
@@ -144,6 +146,8 @@ _FORMS = (
 _SUSPECT = tuple(dict.fromkeys(need for form in _FORMS for need in form.needs))
 """A line that one of the patterns fits has one of these, or dots between numbers."""
 _NUMBERS = re.compile(r"\d\.\d+\.\d+\.\d")
+_LONG_LINE = 100_000
+_RUN = re.compile(r"([^\w/\\])\1{255,}")
 _LONGEST_NAME = 255
 """POSIX's NAME_MAX, which a user's folder and a machine's name keep to as well."""
 _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))
@@ -151,6 +155,15 @@ _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))
 
 def _suspect(line: str) -> bool:
     return any(word in line for word in _SUSPECT) or (line.count(".") > 2 and bool(_NUMBERS.search(line)))
+
+
+def _parted(line: str) -> list[str]:
+    """A line of megabytes between long runs of one character, which no name has and each pattern would try
+    itself at."""
+    if len(line) < _LONG_LINE:
+        return [line]
+    ends = [0, *(place for run in _RUN.finditer(line) for place in run.span()), len(line)]
+    return [line[start:end] for start, end in pairwise(ends)]
 
 
 def _spoken(names: Mapping[str, str]) -> list[str]:
@@ -178,8 +191,9 @@ class Private:
     def learn(self, text: str) -> None:
         """Take note of every name in a text that is unmistakable there."""
         for line in dict.fromkeys(text.split("\n")):
-            if _suspect(line):
-                self._learn(line)
+            for part in _parted(line):
+                if _suspect(part):
+                    self._learn(part)
 
     def _learn(self, text: str) -> None:
         for match in _USER.finditer(text):
@@ -195,8 +209,8 @@ class Private:
             for match in pattern.finditer(text):
                 self.learn_secret(match[match.lastindex or 0])
         for match in _URL.finditer(text):
-            if not _PUBLIC.match(match[2]):
-                self.learn_host(re.split("[/:?#]", match[2].rpartition("@")[2])[0])
+            if not _PUBLIC.match(match[1]):
+                self.learn_host(re.split("[/:?#]", match[1].rpartition("@")[2])[0])
         for match in _NAMED.finditer(text):
             self.learn_host(match[0].partition(":")[0])
         for match in _QUOTED.finditer(text):
@@ -246,7 +260,10 @@ class Private:
     def clean(self, text: str) -> str:
         """The text with neutral names, as many lines as before."""
         text = self._secrets(text)
-        lines = (self._line(line) if _suspect(line) else line for line in text.split("\n"))
+        lines = (
+            "".join(self._line(part) if _suspect(part) else part for part in _parted(line))
+            for line in text.split("\n")
+        )
         return self._words("\n".join(lines))
 
     def _line(self, text: str) -> str:
@@ -348,9 +365,10 @@ class Private:
         return self._known[1]
 
     def _url(self, match: re.Match[str]) -> str:
-        if _PUBLIC.match(match[2]) or match[1] == "file" or match[2].endswith(".invalid"):
+        before = match.string[max(match.start() - 5, 0) : match.start()]
+        if _PUBLIC.match(match[1]) or _FILE_SCHEME.search(before) or match[1].endswith(".invalid"):
             return match[0]
-        return f"{match[1]}://{self._use('address', match[2])}.invalid"
+        return f"://{self._use('address', match[1])}.invalid"
 
     def _mail(self, match: re.Match[str]) -> str:
         return match[0] if match[2] == "host.invalid" else self._use("e-mail", match[0]) + "@host.invalid"

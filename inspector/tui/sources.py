@@ -17,6 +17,8 @@ from .navigation import SourceTarget
 
 _LARGEST = 4_000_000
 """Bytes of a source file that are read."""
+_DEEPEST = 64
+"""Folders of a path that are looked for."""
 _LOOK_BELOW = 5
 """Lines below a function's first one, which may be a decorator, in which its name is looked for."""
 
@@ -63,6 +65,7 @@ def _beside(path: str, run: Run) -> Iterator[Path]:
     # An archive's inside is called by the archive's own path and the one in it.
     around = [folder for folder in shown.parents if not folder.is_file()][:1]
     folders = dict.fromkeys((run.root, run.root.parent, *around, Path.cwd()))
+    parts = parts[-_DEEPEST:]
     for folder in folders:
         for start in range(len(parts)):
             yield folder.joinpath(*parts[start:])
