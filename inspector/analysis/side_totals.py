@@ -114,7 +114,7 @@ def _longest_operators(
     own: dict[str, list[Interval]] = {}
     counts: dict[str, int] = {}
     for position, event in enumerate(profile.host):
-        if _is_operator(event) and within([(event.start, event.end)], spans):
+        if _is_operator(event) and any(event.start < end and start < event.end for start, end in spans):
             own.setdefault(event.name, []).extend(
                 without([(event.start, event.end)], inside.get(position, ()))
             )

@@ -50,9 +50,11 @@ def with_lines(
                 places[node.name] = place
         for name in node.inputs:
             users.setdefault(name, []).append(places.get(node.name))
-    return replace(
-        after, nodes=tuple(replace(node, source=places.get(node.name, node.source)) for node in after.nodes)
+    nodes = (
+        node if node.source is not None else replace(node, source=places.get(node.name))
+        for node in after.nodes
     )
+    return replace(after, nodes=tuple(nodes))
 
 
 def _only(places: Sequence[SourceLocation | None]) -> SourceLocation | None:

@@ -60,6 +60,7 @@ class CompiledGraph:
         self.folder = place.folder
         self._texts: dict[str, Read[str | None]] = {}
         self._values: dict[GraphFile[Any], Read[Any]] = {}
+        self._lines: dict[bool, Read[FxGraph | None]] = {}
 
     def __repr__(self) -> str:
         return f"CompiledGraph({self.ident!r})"
@@ -203,14 +204,24 @@ class CompiledGraph:
                     read[row.part] = read[row.part][0], ()
         problems = (*self._listing[1], *(problem for _, more in read.values() for problem in more))
         if "fx_after" in parts and "fx_before" in parts:
-            provenance = parts.get("provenance")
-            earlier = provenance.post_to_pre if provenance is not None else {}
-            after, before = parts["fx_after"], parts.get("fx_before")
-            parts["fx_after"], more = guarded(
-                lambda: with_lines(after, before, earlier), after, self.label(FX_AFTER.file), "its lines"
-            )
+            known = "provenance" in parts
+            if known not in self._lines:
+                self._lines[known] = self._with_lines(**parts)
+            parts["fx_after"], more = self._lines[known]
             problems = (*problems, *more)
         return GraphArtifacts(self.ident, self.name, self.phase, files=self.files, problems=problems, **parts)
+
+    def _with_lines(
+        self,
+        fx_after: FxGraph | None,
+        fx_before: FxGraph | None,
+        provenance: Provenance | None = None,
+        **others: object,
+    ) -> Read[FxGraph | None]:
+        earlier = provenance.post_to_pre if provenance is not None else {}
+        return guarded(
+            lambda: with_lines(fx_after, fx_before, earlier), fx_after, self.label(FX_AFTER.file), "its lines"
+        )
 
     def _part(self, row: GraphFile[Any]) -> Read[Any]:
         """A row's value; of what is only read on request no more than whether there is anything in it."""
