@@ -206,21 +206,16 @@ class CompiledGraph:
         if "fx_after" in parts and "fx_before" in parts:
             known = "provenance" in parts
             if known not in self._lines:
-                self._lines[known] = self._with_lines(**parts)
+                self._lines[known] = self._with_lines(parts)
             parts["fx_after"], more = self._lines[known]
             problems = (*problems, *more)
         return GraphArtifacts(self.ident, self.name, self.phase, files=self.files, problems=problems, **parts)
 
-    def _with_lines(
-        self,
-        fx_after: FxGraph | None,
-        fx_before: FxGraph | None,
-        provenance: Provenance | None = None,
-        **others: object,
-    ) -> Read[FxGraph | None]:
+    def _with_lines(self, parts: Mapping[str, Any]) -> Read[FxGraph | None]:
+        after, before, provenance = parts["fx_after"], parts["fx_before"], parts.get("provenance")
         earlier = provenance.post_to_pre if provenance is not None else {}
         return guarded(
-            lambda: with_lines(fx_after, fx_before, earlier), fx_after, self.label(FX_AFTER.file), "its lines"
+            lambda: with_lines(after, before, earlier), after, self.label(FX_AFTER.file), "its lines"
         )
 
     def _part(self, row: GraphFile[Any]) -> Read[Any]:
