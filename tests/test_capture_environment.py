@@ -293,6 +293,16 @@ def test_with_torchs_own_file_only_what_it_has_is_hidden(tmp_path: Path) -> None
     assert shown.count(b"\n") == 2 and b"fusion] a" not in shown and b"fusion] b" not in shown
 
 
+def test_a_line_that_torch_writes_into_its_file_in_parts_is_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "torch_logs.txt"
+    line = b"V" + STAMP + b" [__fusion] " + b"x" * 100_000 + b"\n"
+    path.write_bytes(line[:60_000])
+    log_filter = StderrFilter(HIDDEN, TorchLog(path))
+    assert log_filter.feed(line) == b""
+    path.write_bytes(line)
+    assert log_filter.feed(b"the program's own\n") + log_filter.close() == b"the program's own\n"
+
+
 def test_captured_runs_show_nothing_of_our_logs(corpus: Path) -> None:
     seen = 0
     for path in sorted(corpus.glob("*/*/stderr.txt")):

@@ -11,8 +11,8 @@ from pathlib import Path
 from inspector.capture.environment import HiddenLogs
 from inspector.files import open_plain
 
-PATIENCE_S = 0.2
-"""torch writes a line to standard error first, then to its file."""
+PATIENCE_S = 2.0
+"""torch writes a line to standard error first, then to its file; in between it may collect garbage."""
 _LONG = 8192
 """Bytes after which what a line is needs no more of it."""
 _MOST_WAITING = 1 << 20
@@ -95,7 +95,8 @@ class TorchLog:
             return
         self._at += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[-_LONG:]
+        # What a line is stands at its beginning, however much of it is there yet.
+        self._rest = self._rest[:_LONG]
         for line in lines:
             if record := _RECORD.match(line):
                 self.heads[_head_of(record)] = None
