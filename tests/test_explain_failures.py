@@ -58,7 +58,7 @@ def test_what_failed_comes_first_with_its_line(
 
 def test_an_rnn_that_stays_eager_names_its_operator_and_torchs_switch(failed: Path) -> None:
     first = explained(failed / "c_lstm.run").findings[0]
-    assert "operators outside of graphs, aten::lstm 271 ms" in first.title
+    assert "operators outside of graphs, aten::lstm 268 ms" in first.title
     assert "allow_rnn=True" in first.advice
     assert first.trial is not None and first.trial.config == (("dynamo.allow_rnn", True),)
 

@@ -281,7 +281,8 @@ def test_a_cpus_own_kernels_are_seen_and_what_a_busy_machine_adds_is_not_counted
     explanation = explain(Run.open(profiled_runs / "cpu.run"))
     sides = explanation.sides
     assert sides is not None and sides.ledger is not None
-    assert len(sides.notes) == 2 and all("no breakdown of that call" in note for note in sides.notes)
+    # Of compiled code nothing was in the way but once, and that is left out.
+    assert [note.split(":")[0] for note in sides.notes] == ["eager"] and "no breakdown" in sides.notes[0]
     for side in (sides.joined.eager, sides.joined.compiled):
         assert side is not None and not side.device and side.attributed > 0.99
     generated = {k.name for block in sides.joined.blocks for k in block.compiled_kernels if k.generated}

@@ -51,6 +51,14 @@ def test_the_difference_is_claimed_at_its_measured_cost() -> None:
     assert finding.claims[0].over == "least"
 
 
+def test_faults_that_another_run_of_it_had_not_may_not_come_again() -> None:
+    told = case(3000, 1000)
+    for captured, least in ((2000, 0.5), (900, 0.0), (5000, 1.0)):
+        (finding,) = page_faults.find(replace(told, times=replace(told.times, captured_faults=captured)))
+        assert finding.claims[0].ms == pytest.approx((least, 2.0))
+        assert (f"({captured:,} in the captured run)" in finding.title) == (captured < 3000)
+
+
 def test_what_keeps_memory_already_is_not_advised() -> None:
     (finding,) = page_faults.find(case(3000, 0))
     assert finding.trial == page_faults.KEPT_MEMORY and "MALLOC_TRIM_THRESHOLD_" in finding.advice

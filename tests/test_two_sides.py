@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analysis import sequences
-from inspector.analysis.profile_work import length_ms, union, within, without
+from inspector.analysis import sequences, side_totals
+from inspector.analysis.eager_side import Place
+from inspector.analysis.profile_work import MARK, length_ms, union, within, without, work_of
 from inspector.analysis.sequences import align, period
 from inspector.analysis.two_sides import (
     same_operator_other_kernel,
@@ -22,7 +23,7 @@ from inspector.analysis.two_sides import (
     two_sided_ledger,
 )
 from inspector.explain.profiles import join_profiles
-from inspector.model.profile import Profile
+from inspector.model.profile import STEP_MARK, HostEvent, Profile
 from inspector.model.two_sides import Joined, Side
 from inspector.readers.kineto import load_profile
 from inspector.readers.run import Run
@@ -176,6 +177,31 @@ def test_a_gap_without_any_event_is_unexplained(convmixer: Path) -> None:
     more = ledgers[1].unexplained_compiled_ms - ledgers[0].unexplained_compiled_ms
     assert more == pytest.approx(10 / 3, abs=0.5)
     assert ledgers[1].compiled_ms - ledgers[0].compiled_ms == pytest.approx(10 / 3, abs=1e-6)
+
+
+@pytest.mark.parametrize(("longest", "usual"), [(2000.0, True), (150.0, False)])
+def test_an_operator_that_was_interrupted_once_is_no_slower(longest: float, usual: bool) -> None:
+    host: list[HostEvent] = []
+    for call, took in enumerate((100.0, 110.0, 90.0, longest, 100.0)):
+        start, step = 10_000.0 * call, len(host)
+        host.append(HostEvent("annotation", f"{STEP_MARK}{call}", 1, start, 200.0 + took))
+        host.append(HostEvent("annotation", f"{MARK}call", 1, start + 10, 150.0 + took, step))
+        host.append(HostEvent("operator", "aten::mm", 1, start + 20, took, step + 1))
+        host.append(HostEvent("operator", "aten::add", 1, start + 30 + took, 10.0, step + 1))
+        # Called once in one call: not every call has it.
+        if call == 2:
+            host.append(HostEvent("operator", "aten::sum", 1, start + 50 + took, 9.0, step + 1))
+    profile = Profile("p", tuple(host), ())
+    work, device = work_of(profile)
+    products = [piece for piece in work if piece.name == "aten::mm"]
+    expected = [0.1, 0.11, 0.09, 0.1 if usual else longest / 1e3, 0.1]
+    assert not device and [piece.ms for piece in products] == pytest.approx(expected)
+    assert sum(piece.waited_ms for piece in work) == pytest.approx((longest - 100.0) / 1e3 if usual else 0.0)
+    places = [Place(None, (), "forward", piece.name) for piece in work]
+    whole = side_totals.totals(profile, work, places, 5, (), False, ())
+    # The call that it was in is as much shorter.
+    spans = 5 * 150.0 + 400.0 + longest - (longest - 100.0 if usual else 0.0)
+    assert whole.wall_ms == pytest.approx(spans / 5e3)
 
 
 def _with_sleeps(profile: Profile) -> Profile:

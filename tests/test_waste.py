@@ -35,7 +35,7 @@ from inspector.model.replay import GraphReplay, KernelReplay, OperatorReplay, Ti
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import LineSpan, SourceLocation
-from inspector.model.two_sides import KernelTime
+from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
 from inspector.model.waste import OperatorInput, WholeOperator
 from inspector.present.code import kernels_table
 from inspector.present.fusion import lines as fusion_lines
@@ -707,6 +707,27 @@ def test_an_operator_that_aten_does_faster(
         # What gelu takes anew, and what it computes again and again, is not saved by it.
         assert 0 < low < high < 27.0
         assert "custom_op" in finding.advice and "make_fallback" not in finding.advice
+
+
+@pytest.mark.parametrize(("rest_ms", "sure"), [(1.0, True), (8.0, False)])
+def test_of_an_operator_among_longer_work_nothing_is_sure(
+    runs: Path, upsample: tuple[GraphArtifacts, WholeOperator], rest_ms: float, sure: bool
+) -> None:
+    """Eager takes 3 ms for it and the rest for what is in the same kernel of 30 ms: which of both generated
+    code is slow at nobody has seen."""
+    case = gather(Run.open(runs / "gelu_upsample"))
+    (graph,) = case.graphs
+    launches = tuple(replace(item, profiled_ms=30.0, useful=1.0) for item in graph.launches)
+    graph = replace(graph, launches=launches, operators=(upsample[1],), runs=1.0)
+    eager = (KernelTime("upsample_bilinear2d", 1.0, 3.0), KernelTime("gelu", 1.0, rest_ms))
+    ours = (KernelTime(launches[0].name, 1.0, 30.0, True),)
+    place = ((graph.name, launches[0].call.index),)
+    block = Block((), (), ("interpolate",), "forward", graph.name, 3.0 + rest_ms, 30.0, eager, ours)
+    totals = SideTotals(5, False, 31.0, 30.0, 30.0)
+    joined = Joined((replace(block, launches=place),), totals, totals)
+    (finding,) = decomposition_slower.find(replace(case, graphs=(graph,), sides=Sides(joined, None)))
+    low, high = finding.claims[0].ms
+    assert (low == pytest.approx(26.0)) if sure else (low == 0.0) and high > 15.0
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def totals(
         calls=calls,
         device=device,
         marked=bool(marked),
-        wall_ms=length_ms(spans) / calls,
+        wall_ms=(length_ms(spans) - _waited_ms(work, spans)) / calls,
         work_ms=total / calls,
         attributed_ms=told / calls,
         overlap_ms=overlap / calls if overlap > _ROUNDING else 0.0,
@@ -81,6 +81,14 @@ def totals(
         host=tuple((name, ms / calls) for name, ms in host if ms > 0),
         operators=_longest_operators(profile, idle, spans, calls) if device else (),
         notes=tuple(notes),
+    )
+
+
+def _waited_ms(work: Sequence[Work], spans: Sequence[Interval]) -> float:
+    return sum(
+        piece.waited_ms
+        for piece in work
+        if piece.waited_ms and any(start <= piece.start < end for start, end in spans)
     )
 
 

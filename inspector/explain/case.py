@@ -228,6 +228,8 @@ class Times:
     faults: float | None = None
     """Page faults of a compiled call; None where nobody counted."""
     eager_faults: float | None = None
+    captured_faults: float | None = None
+    """Of the captured run, the same program: how many there are depends on what lies where in the heap."""
 
     @property
     def losing(self) -> tuple[CallGroup, ...]:
@@ -296,7 +298,7 @@ class Case:
         """Blocks, with their places, in which compiled takes longer than eager by what matters to a call."""
         if self.sides is None:
             return ()
-        slower = slower_blocks(self.sides.joined, self.wall_ms)
+        slower = slower_blocks(self.sides.joined, self.wall_ms, self.times.eager_ms)
         return tuple(item for item in slower if self.least_lost_ms(item[1]) > RUN_TO_RUN * self.wall_ms)
 
     def least_lost_ms(self, block: Block) -> float:
@@ -304,7 +306,7 @@ class Case:
         if self.sides is None:
             return 0.0
         lost, ledger, times = (
-            least_lost_ms(self.sides.joined, self.wall_ms, block),
+            least_lost_ms(self.sides.joined, self.wall_ms, block, self.times.eager_ms),
             self.sides.ledger,
             self.times,
         )

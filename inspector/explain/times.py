@@ -64,6 +64,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         eager=theirs,
         faults=_faults(called),
         eager_faults=_faults(eager),
+        captured_faults=_faults(_called(captured)),
         source=source,
         calls=most,
         steady_calls=len(main.steady_ms),

@@ -114,8 +114,11 @@ def slower_operators(case: Case) -> Iterable[Slower]:
         rest = min(_rest_ms(case, graph, operators, launches), eager_rest)
         least, most = (own_ms - aten_ms[1] - rest * times for times in reversed(_REST))
         if least > 0 and own_ms >= LEAST_TIMES * (aten_ms[1] + rest):
-            # What eager took for the rest is the most that it can take: only what is left then is sure.
+            # What eager took for the rest is the most that it can take: only what is left then is sure. Of
+            # more work than the operator's that may as well be what generated code is slow at.
             sure = least if math.isinf(eager_rest) else max(own_ms - aten_ms[1] - eager_rest, 0.0)
+            if aten_ms[0] < eager_rest < math.inf:
+                sure = 0.0
             yield Slower(graph, operators, launches, compiled_ms, words, how, (sure, most))
 
 

@@ -3,6 +3,8 @@ bounds the program then; else what of it was not measured, or what nobody accoun
 
 from __future__ import annotations
 
+import math
+
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case
 from inspector.explain.launches import fetched_bytes
@@ -45,7 +47,7 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
-        advice=_advice(case, operator) if missing else _NOTHING_TO_DO,
+        advice=_advice(case, bool(operator) and operator in title) if missing else _NOTHING_TO_DO,
         how="measured" if case.times.compiled_ms is not None else "estimated",
         share=0.0,
     )
@@ -67,10 +69,18 @@ def _missing(case: Case, ledger: Ledger, account: Account, operator: str) -> str
     if -left > MOST_UNEXPLAINED * case.wall_ms:
         return f"{nothing}, but its parts take {duration(-left)} more than a call of {duration(case.wall_ms)}"
     if account.left_ms > account.noise_ms:
-        more = duration(account.left_ms)
-        return f"{nothing}, but its kernels take {more} a call more than they need"
+        return f"{nothing}, but {_more_than_needed(account)}"
     slow = operator or _far_from_memory(case)
     return f"{nothing}; {slow}, and what else bounds it was not measured" if slow else ""
+
+
+def _more_than_needed(account: Account) -> str:
+    """Of all parts, and of the one that has most of it."""
+    said = f"its kernels take {duration(account.left_ms)} a call more than they need"
+    most = max(account.parts, key=lambda part: part.left_ms)
+    need = most.least_ms[1] if most.least_ms is not None else 0.0
+    how = ", as eager takes" if most.eager_ms is not None and math.isclose(need, most.eager_ms) else ""
+    return f"{said}, most of it at {most.name}: {duration(most.ms)} for {duration(need)}{how}"
 
 
 def _uncompared(case: Case) -> str:
@@ -93,18 +103,28 @@ def _far_from_memory(case: Case) -> str:
 
 
 def _unbounded_operator(case: Case) -> str:
-    """The longest of the operators that run as in eager, where these take most and memory can't bound it."""
-    machine = machine_of(case)
-    own = [(graph.ms(item), graph, item) for graph, item in case.launches() if item.role == "fallback"]
-    if not own or sum(ms for ms, _, _ in own) < MOST * case.kernels_ms:
+    """The operator that takes longest of those that run as in eager, where these take most and memory can't
+    bound it."""
+    took = _as_in_eager(case)
+    if not took or sum(ms for ms, _ in took.values()) < MOST * case.kernels_ms:
         return ""
-    ms, graph, item = max(own, key=lambda each: each[0])
-    moved = round((item.bytes or 0) * graph.runs)
-    name = item.name.removeprefix("torch.ops.")
+    name, (ms, moved) = max(took.items(), key=lambda item: item[1])
+    machine = machine_of(case)
     if moved and _near(machine, moved, ms):
         return ""
     said = f", {achieved(machine, moved, ms)}" if moved else ""
     return f"{name} takes {duration(ms)} of {duration(case.wall_ms)}, runs as in eager{said}"
+
+
+def _as_in_eager(case: Case) -> dict[str, tuple[float, int]]:
+    """(milliseconds, bytes) of a call in each operator that Inductor has no code for."""
+    took: dict[str, tuple[float, int]] = {}
+    for graph, item in case.launches():
+        if item.role == "fallback":
+            name = item.name.removeprefix("torch.ops.")
+            ms, moved = took.get(name, (0.0, 0))
+            took[name] = (ms + graph.ms(item), moved + round((item.bytes or 0) * graph.runs))
+    return took
 
 
 def _generated(case: Case) -> tuple[int, float]:
@@ -120,7 +140,7 @@ def _near(machine: Machine, moved: int, ms: float) -> bool:
     return machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
 
 
-def _advice(case: Case, operator: str) -> str:
+def _advice(case: Case, of_operator: bool) -> str:
     if case.uncalled:
         return "time it in the program: no run called what torch.compile made, so that no call was timed"
     if case.times.compiled_ms is None or case.times.eager_ms is None:
@@ -128,7 +148,7 @@ def _advice(case: Case, operator: str) -> str:
     if case.times.outcome == "unknown":
         more = "while nothing else runs" if case.times.again is not None else "with more calls"
         return f"measure it again, {more}: inspector capture --baseline -- COMMAND"
-    if operator:
+    if of_operator:
         return "write the same with operators that Inductor has code for, and time both"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 
@@ -141,10 +161,10 @@ def _bound(case: Case) -> str:
         return f"bounded by library kernels, {share} of the kernels' time{_library(case)}"
     fallback = case.role_ms("fallback")
     if fallback >= MOST * kernels and fallback:
-        name = max((g.ms(item), item.name) for g, item in case.launches() if item.role == "fallback")[1]
+        took = _as_in_eager(case)
         return (
             f"bounded by operators that run as in eager, {duration(fallback)} of {duration(case.wall_ms)}, "
-            f"most of it in {name.removeprefix('torch.ops.')}"
+            f"most of it in {max(took, key=lambda name: took[name])}"
         )
     if kernels >= MOST * case.wall_ms and kernels:
         return _kernels(case, machine_of(case))

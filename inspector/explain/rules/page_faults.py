@@ -1,8 +1,9 @@
 """A compiled call gets memory from the system, and touches it for the first time, that eager's has kept.
 
 Looks at: page faults counted in steady calls of both sides (getrusage(2): ru_minflt, of all threads), times
-what one costs the machine that captured. malloc hands back what is freed above M_TRIM_THRESHOLD at the heap's
-top, and maps and unmaps what is larger than M_MMAP_THRESHOLD (mallopt(3)).
+what one costs the machine that captured; sure to come again are those that the captured run had, too. malloc
+hands back what is freed above M_TRIM_THRESHOLD at the heap's top, and maps and unmaps what is larger than
+M_MMAP_THRESHOLD (mallopt(3)).
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ def find(case: Case) -> Iterable[Finding]:
     more = times.faults - times.eager_faults
     if more <= 0:
         return
-    cost: Interval = (more * each[0] / 1e3, min(more * each[1] / 1e3, case.wall_ms))
+    there = times.faults if times.captured_faults is None else min(times.captured_faults, times.faults)
+    least = max(there - times.eager_faults, 0.0)
+    cost: Interval = (least * each[0] / 1e3, min(more * each[1] / 1e3, case.wall_ms))
+    once = f" ({count(round(there))} in the captured run)" if there < times.faults else ""
     advice, trial = _advice(case)
     blocks = tuple(item for _, block in case.slower[:1] for item in block_evidence(case, block)[:1])
     yield Finding(
         rule="page_faults",
         severity=severity_of(case.share(cost[0])),
-        title=f"{plural(round(times.faults), 'page fault')} a call, {count(round(times.eager_faults))} in "
-        "eager: memory given back to the system after each call and fetched again costs "
-        f"{duration_range(cost)}",
+        title=f"{plural(round(times.faults), 'page fault')} a call{once}, "
+        f"{count(round(times.eager_faults))} in eager: memory given back to the system after each call and "
+        f"fetched again costs {duration_range(cost)}",
         graph=None,
         cost_ms=cost[0],
         evidence=(
