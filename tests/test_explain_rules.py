@@ -151,6 +151,7 @@ def test_float32_has_to_be_faster_before_and_after(
         ("tensor 'y' requires_grad mismatch. expected requires_grad=0", "grad"),
         ("0/0: L['self'].training == True  # def forward(self, x):", "train"),
         ("1/0: L['self'].step == 3", "attribute"),
+        ("self.param_groups[0]['lr'] == 0.0001666 # for group in self.param_groups", "optimizer"),
         ("L['self'].shape_mode == 2", "attribute"),
         ("L['flag'] == True", "flag"),
         ("not L['reshape']", "flag"),

@@ -45,6 +45,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("global", re.compile(r"G\['")),
     ("object", re.compile(r"check_obj_id|___check_type_id|\.__code__|\.__closure__|id\(")),
     ("flag", _FLAG),
+    ("optimizer", re.compile(r"\bparam_groups\[\d+\]\['\w+'\] == ")),
     ("attribute", _ATTRIBUTE),
     ("number", _NUMBER),
 )
@@ -59,6 +60,8 @@ _ADVICE = {
     "global": "a global that changes is part of the guard: change it outside the compiled function",
     "object": "a function or object made anew is part of the guard: make it once, outside the calls",
     "flag": "each value of a flag needs a graph of its own: choose outside the compiled function",
+    "optimizer": "an optimizer's number that changes is part of the guard: give it as a tensor, which a "
+    "scheduler fills (lr=torch.tensor(1e-3))",
     "attribute": "an int of a module's that changes is part of the guard: make it a tensor (a buffer), or "
     "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
     "number": "a number that changes is part of the guard: pass it as a tensor, or keep it out of the "
