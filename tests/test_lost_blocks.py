@@ -237,6 +237,19 @@ def test_what_a_library_plans_in_each_call_is_claimed_of_the_host(softmax_fallba
         assert not list(planned_anew.find(case([work], sides[0], quick, 49.0, 49.0)))
 
 
+def test_operators_that_are_called_one_by_one_are_what_the_host_is_at(softmax_fallback: Case) -> None:
+    """Eleven of twelve launches are operators that Inductor has no code for."""
+    told = case([block([("a", 1.0)], [("a", 1.0)])], side(2.0, 1.0), side(6.0, 1.0, host=5.0), 2.0, 6.0)
+    (graph,) = softmax_fallback.graphs
+    name = "torch.ops.aten.median.dim"
+    own = replace(graph.launches[0], role="fallback", call=replace(graph.launches[0].call, kernel=name))
+    for count, said in ((11, True), (0, False)):
+        many = replace(graph, launches=(replace(own, role="generated"), *[own] * count), runs=1.0)
+        (bound,) = host_bound.find(replace(told, graphs=(many,)))
+        assert ("write aten.median.dim with operators that Inductor has code for" in bound.advice) == said
+        assert ("11 of them operators that run as in eager" in bound.evidence[-1].text) == said
+
+
 def test_kernels_of_which_the_host_is_late_may_save_nothing(softmax_fallback: Case) -> None:
     """The device waits for 48 of 49 ms: what a shorter kernel saves is no more than may be; what eager does
     in less time it does."""

@@ -7,6 +7,7 @@ compiled code's; else one call's wall time less its kernels; without times, the 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from inspector.analysis.nothing import SWITCHES
@@ -36,6 +37,10 @@ _SHARDED = f"; {_MODE} made a training with FSDP2 six times slower where it was 
 """72 ms a step became 445 (benchmarks/results/natural-blind-h100.txt)."""
 _NO_SHORTER = f"; {_MODE} would not help: its own work for a call is no shorter"
 _NEW_SIZES = f"; {_MODE} would record anew for each new size, and most calls have sizes of their own"
+_COMPLEX = (
+    "compute complex numbers as pairs of real ones (torch.view_as_real): what is done with them is called "
+    "one operator at a time"
+)
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -185,6 +190,10 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     # Forward and backward are two of a call; more are parts that were compiled apart.
     if round(runs) > 2:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
+    count, longest = _left_to_aten(case)
+    if count >= MOST * _launches(case) > 0:
+        own = f"write {longest} with operators that Inductor has code for"
+        ways.insert(0, _COMPLEX if _complex(case) else own)
     slower = case.times.outcome == "slower"
     if slower and more:
         ways.append("leave it eager")
@@ -240,6 +249,23 @@ def _launches(case: Case) -> int:
     return round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
 
 
+def _left_to_aten(case: Case) -> tuple[float, str]:
+    """(how many launches of a call are operators that Inductor has no code for, which are most)."""
+    counted: Counter[str] = Counter()
+    for graph, launch in case.launches():
+        if launch.role == "fallback":
+            counted[launch.name.removeprefix("torch.ops.")] += round(graph.runs * 1000)
+    most = counted.most_common(1)
+    return counted.total() / 1000, most[0][0] if most else ""
+
+
+def _complex(case: Case) -> bool:
+    nodes = (
+        node for graph in case.graphs if (fx := graph.artifacts.fx_after) is not None for node in fx.nodes
+    )
+    return any(node.meta is not None and node.meta.dtype.startswith("complex") for node in nodes)
+
+
 def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
     if not largest.launches:
@@ -247,6 +273,8 @@ def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     # Of kernels that run elsewhere, or were not timed, no time is known.
     took = f", {about(case.kernels_ms, how)} in all" if case.kernels_ms > 0 else ""
     launched = f"{plural(_launches(case), 'kernel')} launched a call{took}"
+    if left := round(_left_to_aten(case)[0]):
+        launched += f"; {left:,} of them operators that run as in eager"
     return (largest.launch_evidence(largest.launches[0], launched),)
 
 
