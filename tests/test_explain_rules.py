@@ -49,7 +49,7 @@ from inspector.explain.rules import (
     training_mode,
 )
 from inspector.model.calls import Event
-from inspector.model.explain import Finding
+from inspector.model.explain import Finding, Trial
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.peaks import Costs, Peaks
 from inspector.model.replay import ReplayResult, Timing
@@ -138,6 +138,22 @@ def test_float32_has_to_be_faster_before_and_after(
 ) -> None:
     first, second, third = (Timing(ms, 0.15, 7) for ms in (half, wide, again))
     assert wider.surely_faster(first, second, third) is sure
+
+
+def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> None:
+    """As an image's width in a convolution of one channel (torch 2.13): dynamic=True compiled as often."""
+
+    def again(*expected: int) -> list[recompiles._Again]:
+        texts = [
+            f"0/{i}: tensor 'images' size mismatch at index 3. expected {n}, actual 9"
+            for i, n in enumerate(expected)
+        ]
+        return [recompiles._Again("forward", None, text) for text in texts]
+
+    advice, trial = recompiles._advice(bare(), "size", again(140, 196, 84))
+    assert trial is None and "TORCH_LOGS=+dynamic" in advice and "pad to a few sizes" in advice
+    # Once is static, then dynamic.
+    assert recompiles._advice(bare(), "size", again(140, 140))[1] == Trial(dynamic=True)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,12 @@ _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
 _ID = re.compile(r"^!?\d+(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
+_EXPECTED = re.compile(r"tensor '([^']+)' size mismatch at index (\d+)\. expected (\d+)")
+_STATIC = "automatic_dynamic_shapes"
+_FIXED = (
+    "pad to a few sizes: something that is traced makes this size a number in each graph, with dynamic=True "
+    "too; TORCH_LOGS=+dynamic says where"
+)
 _BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
 
 
@@ -136,7 +142,7 @@ def find(case: Case) -> Iterable[Finding]:
     )
     like = f"{of_kind} of the {len(most)} like " if 1 < of_kind < len(most) else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
-    advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, kind)
+    advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, kind, most)
     yield Finding(
         rule="recompiles",
         severity=severity,
@@ -235,7 +241,7 @@ def guard_kind(reason: str) -> str:
     return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
 
 
-def _advice(case: Case, kind: str) -> tuple[str, Trial | None]:
+def _advice(case: Case, kind: str, most: Sequence[_Again] = ()) -> tuple[str, Trial | None]:
     """By what most guards check of the function that is compiled most often, and what the program does."""
     if kind != "size":
         return _ADVICE[kind], _UNSPECIALISED if kind == "attribute" else None
@@ -247,7 +253,19 @@ def _advice(case: Case, kind: str) -> tuple[str, Trial | None]:
         )
     if False in asked:
         return "drop dynamic=False, or pad to a few sizes", Trial(dynamic=True)
+    if _fixed(most) and not any(_STATIC in line for program in case.programs for line in program.lines):
+        return _FIXED, None
     return "compile with dynamic=True, mark_dynamic the dimension, or pad to a few sizes", Trial(dynamic=True)
+
+
+def _fixed(most: Sequence[_Again]) -> bool:
+    """Whether one size of a tensor was a number in several graphs: one that changes is dynamic from the
+    second graph on (torch/_dynamo/config.py: automatic_dynamic_shapes), unless tracing makes it a number."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for item in most:
+        if match := _EXPECTED.search(item.reason):
+            seen.setdefault((match[1], match[2]), set()).add(match[3])
+    return any(len(values) > 1 for values in seen.values())
 
 
 def _change(case: Case) -> Change:
