@@ -22,6 +22,14 @@ _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
 _WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
 
 
+def fixed_size(reason: str) -> tuple[str, int, str] | None:
+    """(tensor, index, the size that the graph had as a number) of a guard on a size."""
+    match = _AT_INDEX.match(_ID.sub("", reason.partition("\n")[0].strip()))
+    if match is None or match["what"] != "size":
+        return None
+    return match["name"], int(match["index"]), match["old"]
+
+
 def guard_text(reason: str) -> str:
     """`x's first size changed from 3 to 8`; any other guard as torch writes it, without the compile id."""
     text = _ID.sub("", reason.strip())

@@ -167,8 +167,8 @@ def _uninterrupted(work: Sequence[Work], steps: Sequence[float]) -> tuple[Work, 
         for same in zip(*calls, strict=True):
             ms = statistics.median(work[number].ms for number in same)
             for number in same:
-                if (waited := work[number].ms - ms) > (_INTERRUPTED - 1) * ms:
-                    usual[number] = replace(work[number], ms=ms, taken_ms=ms, waited_ms=waited)
+                if work[number].ms > _INTERRUPTED * ms:
+                    usual[number] = replace(work[number], ms=ms, taken_ms=ms, waited_ms=work[number].ms - ms)
     return tuple(usual)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.lowering import LoweredKernel
@@ -169,6 +169,14 @@ class GraphCase:
         own = {kernel.call: kernel.own_ms for kernel in kernels if kernel.method == "device"}
         times = [own.get(launch.call.index) for launch in self.launches]
         return sum(ms or 0.0 for ms in times) * self.runs if times and None not in times else None
+
+
+class LeftToAten(NamedTuple):
+    """An operator that runs as in eager, per steady call: how often, milliseconds and bytes."""
+
+    calls: float
+    ms: float
+    bytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +378,17 @@ class Case:
     def role_ms(self, *roles: Role) -> float:
         """Milliseconds per steady call of the launches with one of these roles."""
         return sum(graph.ms(launch) for graph, launch in self.launches() if launch.role in roles)
+
+    def left_to_aten(self) -> dict[str, LeftToAten]:
+        """Each operator that Inductor has no code for, by its name below ``torch.ops``."""
+        left: dict[str, LeftToAten] = {}
+        for graph, launch in self.launches():
+            if launch.role == "fallback":
+                name = launch.name.removeprefix("torch.ops.")
+                calls, ms, moved = left.get(name, LeftToAten(0.0, 0.0, 0.0))
+                moved += (launch.bytes or 0) * graph.runs
+                left[name] = LeftToAten(calls + graph.runs, ms + graph.ms(launch), moved)
+        return left
 
     @property
     def kernels_ms(self) -> float:

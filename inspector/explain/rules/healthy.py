@@ -32,8 +32,11 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     sure, most = account.claimed_ms
     if sure > max(account.noise_ms, MOST_UNEXPLAINED * case.wall_ms) or most > MOST * case.wall_ms:
         return None
-    operator = _unbounded_operator(case)
-    missing = _missing(case, ledger, account, operator)
+    nothing = SURELY_NOTHING if account.claimed_ms[1] > account.noise_ms else NOTHING
+    missing = _missing(case, ledger, account, nothing)
+    operator = "" if missing else _unbounded_operator(case)
+    if not missing and (slow := operator or _far_from_memory(case)):
+        missing = f"{nothing}; {slow}, and what else bounds it was not measured"
     title = missing or f"nothing worth changing: {_bound(case)}"
     evidence = []
     if launches := list(case.launches()):
@@ -47,17 +50,16 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
-        advice=_advice(case, bool(operator) and operator in title) if missing else _NOTHING_TO_DO,
+        advice=_advice(case, operator) if missing else _NOTHING_TO_DO,
         how="measured" if case.times.compiled_ms is not None else "estimated",
         share=0.0,
     )
 
 
-def _missing(case: Case, ledger: Ledger, account: Account, operator: str) -> str:
+def _missing(case: Case, ledger: Ledger, account: Account, nothing: str) -> str:
     """Why nothing that was found is no verdict; empty where it is one."""
     if case.unread:
         return f"nothing found, but {UNREAD}"
-    nothing = SURELY_NOTHING if account.claimed_ms[1] > account.noise_ms else NOTHING
     if not case.kernels_measured or case.times.compiled_ms is None:
         return f"{nothing}; what bounds it was not measured"
     if case.times.outcome == "unknown":
@@ -70,8 +72,7 @@ def _missing(case: Case, ledger: Ledger, account: Account, operator: str) -> str
         return f"{nothing}, but its parts take {duration(-left)} more than a call of {duration(case.wall_ms)}"
     if account.left_ms > account.noise_ms:
         return f"{nothing}, but {_more_than_needed(account)}"
-    slow = operator or _far_from_memory(case)
-    return f"{nothing}; {slow}, and what else bounds it was not measured" if slow else ""
+    return ""
 
 
 def _more_than_needed(account: Account) -> str:
@@ -105,26 +106,16 @@ def _far_from_memory(case: Case) -> str:
 def _unbounded_operator(case: Case) -> str:
     """The operator that takes longest of those that run as in eager, where these take most and memory can't
     bound it."""
-    took = _as_in_eager(case)
-    if not took or sum(ms for ms, _ in took.values()) < MOST * case.kernels_ms:
+    left = case.left_to_aten()
+    if not left or sum(item.ms for item in left.values()) < MOST * case.kernels_ms:
         return ""
-    name, (ms, moved) = max(took.items(), key=lambda item: item[1])
+    name = max(left, key=lambda name: left[name].ms)
+    ms, moved = left[name].ms, round(left[name].bytes)
     machine = machine_of(case)
     if moved and _near(machine, moved, ms):
         return ""
     said = f", {achieved(machine, moved, ms)}" if moved else ""
     return f"{name} takes {duration(ms)} of {duration(case.wall_ms)}, runs as in eager{said}"
-
-
-def _as_in_eager(case: Case) -> dict[str, tuple[float, int]]:
-    """(milliseconds, bytes) of a call in each operator that Inductor has no code for."""
-    took: dict[str, tuple[float, int]] = {}
-    for graph, item in case.launches():
-        if item.role == "fallback":
-            name = item.name.removeprefix("torch.ops.")
-            ms, moved = took.get(name, (0.0, 0))
-            took[name] = (ms + graph.ms(item), moved + round((item.bytes or 0) * graph.runs))
-    return took
 
 
 def _generated(case: Case) -> tuple[int, float]:
@@ -140,7 +131,7 @@ def _near(machine: Machine, moved: int, ms: float) -> bool:
     return machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
 
 
-def _advice(case: Case, of_operator: bool) -> str:
+def _advice(case: Case, operator: str) -> str:
     if case.uncalled:
         return "time it in the program: no run called what torch.compile made, so that no call was timed"
     if case.times.compiled_ms is None or case.times.eager_ms is None:
@@ -148,7 +139,7 @@ def _advice(case: Case, of_operator: bool) -> str:
     if case.times.outcome == "unknown":
         more = "while nothing else runs" if case.times.again is not None else "with more calls"
         return f"measure it again, {more}: inspector capture --baseline -- COMMAND"
-    if of_operator:
+    if operator:
         return "write the same with operators that Inductor has code for, and time both"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 
@@ -161,10 +152,10 @@ def _bound(case: Case) -> str:
         return f"bounded by library kernels, {share} of the kernels' time{_library(case)}"
     fallback = case.role_ms("fallback")
     if fallback >= MOST * kernels and fallback:
-        took = _as_in_eager(case)
+        left = case.left_to_aten()
         return (
             f"bounded by operators that run as in eager, {duration(fallback)} of {duration(case.wall_ms)}, "
-            f"most of it in {max(took, key=lambda name: took[name])}"
+            f"most of it in {max(left, key=lambda name: left[name].ms)}"
         )
     if kernels >= MOST * case.wall_ms and kernels:
         return _kernels(case, machine_of(case))

@@ -7,7 +7,6 @@ compiled code's; else one call's wall time less its kernels; without times, the 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from inspector.analysis.nothing import SWITCHES
@@ -190,9 +189,10 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     # Forward and backward are two of a call; more are parts that were compiled apart.
     if round(runs) > 2:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
-    count, longest = _left_to_aten(case)
-    if count >= MOST * _launches(case) > 0:
-        own = f"write {longest} with operators that Inductor has code for"
+    left = case.left_to_aten()
+    if left and sum(item.calls for item in left.values()) >= MOST * _launches(case):
+        most = max(left, key=lambda name: left[name].calls)
+        own = f"write {most} with operators that Inductor has code for"
         ways.insert(0, _COMPLEX if _complex(case) else own)
     slower = case.times.outcome == "slower"
     if slower and more:
@@ -249,16 +249,6 @@ def _launches(case: Case) -> int:
     return round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
 
 
-def _left_to_aten(case: Case) -> tuple[float, str]:
-    """(how many launches of a call are operators that Inductor has no code for, which are most)."""
-    counted: Counter[str] = Counter()
-    for graph, launch in case.launches():
-        if launch.role == "fallback":
-            counted[launch.name.removeprefix("torch.ops.")] += round(graph.runs * 1000)
-    most = counted.most_common(1)
-    return counted.total() / 1000, most[0][0] if most else ""
-
-
 def _complex(case: Case) -> bool:
     nodes = (
         node for graph in case.graphs if (fx := graph.artifacts.fx_after) is not None for node in fx.nodes
@@ -273,7 +263,7 @@ def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     # Of kernels that run elsewhere, or were not timed, no time is known.
     took = f", {about(case.kernels_ms, how)} in all" if case.kernels_ms > 0 else ""
     launched = f"{plural(_launches(case), 'kernel')} launched a call{took}"
-    if left := round(_left_to_aten(case)[0]):
+    if left := round(sum(item.calls for item in case.left_to_aten().values())):
         launched += f"; {left:,} of them operators that run as in eager"
     return (largest.launch_evidence(largest.launches[0], launched),)
 

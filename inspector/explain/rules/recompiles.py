@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.guard_words import guard_text
+from inspector.analysis.guard_words import fixed_size, guard_text
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -73,7 +73,6 @@ _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
 _ID = re.compile(r"^!?\d+(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
-_EXPECTED = re.compile(r"tensor '([^']+)' size mismatch at index (\d+)\. expected (\d+)")
 _STATIC = "automatic_dynamic_shapes"
 _FIXED = (
     "pad to a few sizes: something that is traced makes this size a number in each graph, with dynamic=True "
@@ -261,11 +260,8 @@ def _advice(case: Case, kind: str, most: Sequence[_Again] = ()) -> tuple[str, Tr
 def _fixed(most: Sequence[_Again]) -> bool:
     """Whether one size of a tensor was a number in several graphs: one that changes is dynamic from the
     second graph on (torch/_dynamo/config.py: automatic_dynamic_shapes), unless tracing makes it a number."""
-    seen: dict[tuple[str, str], set[str]] = {}
-    for item in most:
-        if match := _EXPECTED.search(item.reason):
-            seen.setdefault((match[1], match[2]), set()).add(match[3])
-    return any(len(values) > 1 for values in seen.values())
+    sizes = set(filter(None, (fixed_size(item.reason) for item in most)))
+    return len({(name, index) for name, index, _ in sizes}) < len(sizes)
 
 
 def _change(case: Case) -> Change:
