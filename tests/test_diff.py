@@ -259,6 +259,11 @@ def test_renamed_variables_are_no_change() -> None:
     assert plain_lines("tmp0 = tmp1 + 8") != plain_lines("tmp0 = tmp1 + 16")
 
 
+def test_a_line_of_a_million_names_stands_as_it_is() -> None:
+    ours, theirs = "a1 " * 30_000 + "\ntmp1 = 2", "a2 " * 30_000 + "\ntmp2 = 2"
+    assert [row.same for row in side_by_side(ours, theirs)] == [False, True]
+
+
 def test_a_layer_between_equal_ones_is_the_one_that_is_gone() -> None:
     """Layers of different widths in a loop, one line for all: what comes after the removed one is found by
     where its values go."""

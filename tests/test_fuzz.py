@@ -559,6 +559,16 @@ def test_parts_that_are_used_again_and_again_are_not_gone_through_each_time() ->
         LoopValues(body, IndexReader(), {}, {}, apart=False)
 
 
+@pytest.mark.parametrize("long", ["    b = ops.add({}, a)\n", "    i = self.get_index('index0')\n"])
+def test_a_statement_of_a_million_words_is_not_gone_through(long: str) -> None:
+    words = "a, " * 1_000_000
+    first = "    def body(self, ops):\n    a = ops.constant(1.0, torch.float32)\n"
+    text = f"{first}{long.format(words)}    return a\n"
+    body = LoopBody("b", (("p0", 8),), (("index0", words),), tuple(text.split("\n")))
+    with pytest.raises(ValueError, match="a statement of 3,000,0"):
+        LoopValues(body, IndexReader(), {}, {}, apart=False)
+
+
 REPEATED = """def measure(f, x):
     f(x)
     start = time.perf_counter()

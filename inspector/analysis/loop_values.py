@@ -31,6 +31,8 @@ _MOST_POINTS = 1 << 16
 """Combinations of loop variables that are enumerated for one condition."""
 _MOST_VALUES = 1 << 16
 """Values of one body."""
+_LONGEST = 50_000
+"""Characters of what a statement is made of."""
 _MOST_STEPS = 200_000
 """Statements that are gone through, those of a part as often as it is used."""
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
@@ -220,7 +222,7 @@ class LoopValues:
         if call == "get_index":
             quoted = _QUOTED.search("".join(arguments))
             text = self._index.get(quoted[1], "") if quoted else ""
-            return self._number("get_index", *_numbered(_WORD.split(text), self._indirect), ())
+            return self._number("get_index", *_numbered(_pieces(text), self._indirect), ())
         words = [word for word in arguments[1::2] if word in names]
         if call.startswith("set_indirect") and words:
             self._indirect["indirect" + call.removeprefix("set_indirect")] = names[words[0]]
@@ -410,6 +412,12 @@ def _numbered(pieces: Sequence[str], names: Mapping[str, int]) -> tuple[tuple[in
     return operands, text
 
 
+def _pieces(text: str) -> Sequence[str]:
+    if len(text) > _LONGEST:
+        raise ValueError(f"a statement of {len(text):,} characters")
+    return _WORD.split(text)
+
+
 def _functions(lines: Iterable[str]) -> dict[str, list[_Statement]]:
     functions: dict[str, list[_Statement]] = {}
     own: list[_Statement] | None = None
@@ -419,7 +427,7 @@ def _functions(lines: Iterable[str]) -> dict[str, list[_Statement]]:
         elif own is not None:
             if (match := _STATEMENT.match(line)) is not None:
                 target, holder, call, arguments = match.groups()
-                own.append((target, holder, call, _WORD.split(arguments)))
+                own.append((target, holder, call, _pieces(arguments)))
             elif (match := _RETURN.match(line)) is not None:
                 own.append(("", "", match[1], ()))
     return functions

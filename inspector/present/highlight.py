@@ -70,8 +70,8 @@ _ROLES: dict[str, Role] = {
 _LONGEST = 10_000
 """Characters of a line that is coloured: it takes seconds for lines of 200,000, which nobody reads."""
 _GAP = " " * 500
-_MOST_TOKENS = 50_000
-"""Of a text: some 5,000 lines, in a second or so; what follows has no colours."""
+_MOST_TOKENS = 30_000
+"""Of a text: some 3,000 lines, in half a second or so; what follows has no colours."""
 
 
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:

@@ -18,6 +18,9 @@ _STRING = re.compile(r"^[^\S\n]*(?:#|//).*$|/\*.{0,2000}?\*/", re.M)
 _KERNEL = re.compile(r"\b(?:triton|cpp)_\w*fused\w*|\bkernel(?:_\d+)?\b(?=\s*\()")
 # #include "/tmp/torchinductor_me/3b/c3bi5gk6mslf6u4iaqafhxm64z6u65e3eain4xlary5blqnvv6xx.h"
 _INCLUDE = re.compile(r"^[^\S\n]*#[^\S\n]*include .*$", re.M)
+_LONGEST = 50_000
+"""Characters of a line whose names are looked at; the arguments of a kernel of hundreds of tensors have some
+ten thousand, and damage makes lines of a million names, a second each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,14 @@ def body_of(kernel: Kernel) -> str:
 
 
 def plain_lines(text: str) -> list[str]:
-    """Each line with names numbered by their first use, comments and blanks left out."""
+    """Each line with names numbered by their first use, comments and blanks left out; one of more than
+    `_LONGEST` characters as it stands."""
     names = _Numbered()
     text = _KERNEL.sub("kernel", _STRING.sub("", text))
-    return [_NAME.sub(lambda match: names[match[0]], " ".join(line.split())) for line in text.split("\n")]
+    return [
+        line if len(line) > _LONGEST else _NAME.sub(lambda match: names[match[0]], " ".join(line.split()))
+        for line in text.split("\n")
+    ]
 
 
 def plain_code(kernel: Kernel) -> str:
