@@ -319,7 +319,17 @@ def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(soft
     once = [Event("recompile", f"{size}8", name, None) for name in "fghi"]
     once.append(Event("recompile", f"{size}1", "f", None))
     (item,) = (f for f in explain_case(replace(case, events=tuple(once))).findings if f.rule == "recompiles")
-    assert item.severity == "medium"
+    assert item.severity == "low"
+    # A number needs no graph of its own each, and a program that goes on compiling has no steady call.
+    number = tuple(Event("recompile", "L['n'] == 3", name, None) for name in "fg")
+    going = replace(case, events=tuple(once), times=replace(case.times, recompiling=True))
+    for other in (replace(case, events=number), going):
+        (item,) = (f for f in explain_case(other).findings if f.rule == "recompiles")
+        assert item.severity == "medium"
+    # What a break hands on is compiled apart because of the break.
+    resumed = (Event("recompile", f"{size}8", "torch_dynamo_resume_in_f_at_7", None, 2),)
+    (item,) = (f for f in explain_case(replace(case, events=resumed)).findings if f.rule == "recompiles")
+    assert item.severity == "medium" and item.advice.startswith("a graph break hands on")
 
 
 def test_recompiles_that_no_later_call_waited_for_are_no_cost(softmax: Case) -> None:
@@ -441,7 +451,7 @@ def test_one_figure_for_the_hosts_share(softmax: Case) -> None:
     assert "2 kernels launched a call, 33.9 us in all" in result.findings[0].evidence[0].text
 
 
-@pytest.mark.parametrize(("count", "severity"), [(1, "medium"), (2, "high")])
+@pytest.mark.parametrize(("count", "severity"), [(1, "low"), (2, "high")])
 def test_one_recompile_is_what_dynamic_shapes_take_however_dear(
     softmax: Case, count: int, severity: str
 ) -> None:

@@ -157,6 +157,26 @@ def test_printing_the_time_is_no_wait_for_the_device() -> None:
     assert region.waits
 
 
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ("final = float(loss)", True),
+        ("kept = int(mask.sum())", True),
+        ("last = float(losses[-1])", True),
+        ("if (loss > 3).any():\n    stop = 1", True),
+        ("rows = mask.nonzero()", True),
+        ("size = int(SCALE * 64)", False),
+        ("size = int(len(x) * 0.5)", False),
+        ("threads = int(os.environ['THREADS'])", False),
+        ("took = float(perf_counter() - start)", False),
+        ("if any(flags):\n    stop = 1", False),
+    ],
+)
+def test_a_number_made_of_a_tensor_waits_for_the_device(line: str, waits: bool) -> None:
+    (region,) = program(WARM.replace("print(", f"{line}\nprint(")).regions
+    assert region.waits == waits
+
+
 def test_a_chain_as_long_as_python_reads_is_read() -> None:
     chain = "x" + ".a" * 980
     read = program(WARM + f"\n{chain}()\n")

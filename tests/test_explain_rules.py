@@ -168,6 +168,7 @@ def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> 
         ("0/0: L['self'].training == True  # def forward(self, x):", "train"),
         ("1/0: L['self'].step == 3", "attribute"),
         ("self.param_groups[0]['lr'] == 0.0001666 # for group in self.param_groups", "optimizer"),
+        ("3/1: ___as_tensor(self.param_groups[0]['lr']).item() == 0.00033", "optimizer"),
         ("L['self'].shape_mode == 2", "attribute"),
         ("L['flag'] == True", "flag"),
         ("not L['reshape']", "flag"),
@@ -498,16 +499,30 @@ def test_tf32_is_for_the_matmuls_whose_own_kernels_have_none(
     blocks = list(profiled.sides.joined.blocks)
     blocks[number] = replace(blocks[number], compiled_kernels=(KernelTime(kernel, 1.0, 4.0),))
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, blocks=tuple(blocks)))
-    long = replace(launch, ms=4.0, flops=10**9, bytes=1 << 20)
+    long = replace(launch, ms=4.0, flops=10**11, bytes=1 << 20)
     case = replace(profiled, sides=sides, graphs=(replace(graph, launches=(long,)),))
     told = list(tf32_disabled.find(case))
     assert [finding.cost_ms for finding in told] == ([pytest.approx(2.4)] if saves else [])
     # What only moves bytes can't be faster by arithmetic.
     moving = replace(long, bytes=20 * 10**9)
     assert not list(tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(moving,)),))))
+    few = replace(long, flops=10**8)
+    few_told = tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(few,)),)))
+    assert all((finding.cost_ms or 0) < 0.01 for finding in few_told)
     # Nor does one that takes no longer than any kernel does.
     tiny = replace(long, ms=GPU_KERNEL_MS)
     assert not list(tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(tiny,)),))))
+
+
+def test_a_call_that_waits_by_itself_is_not_timed_too_early(profiled: Case) -> None:
+    timed = "fast(x)\nt = time.time()\nfast(x)\nprint(time.time() - t)"
+    text = f"import time, torch\nfast = torch.compile(model)\n{timed}"
+    case = replace(profiled, programs=(read_program(text, "bench.py"),))
+    told = [finding.title for finding in benchmark_artifact.find(case)]
+    assert told == ["the timing at line 4 ends before the GPU does: it measures launching alone"]
+    assert profiled.sides is not None
+    joined = replace(profiled.sides.joined, waiting=("nonzero",))
+    assert not list(benchmark_artifact.find(replace(case, sides=replace(profiled.sides, joined=joined))))
 
 
 def test_a_call_to_warm_up_is_not_put_into_a_loop() -> None:

@@ -11,8 +11,8 @@ from itertools import islice
 from inspector.frozen import dataclass
 from inspector.model.explain import Evidence
 
-from .syntax import dotted, functions, is_compile, nodes, tail
-from .timed_regions import WAITS, TimedRegion, timed_regions
+from .syntax import dotted, functions, is_compile, nodes
+from .timed_regions import WAITS, TimedRegion, timed_regions, waiting_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def read_program(text: str, path: str) -> Program:
     compiled = _compiled(tree)
     names = frozenset(name for name, _ in compiled if name)
     reaching = _reaching(tree, names)
-    waiting = _reaching(tree, WAITS - {"print"}, tail)
+    waiting = _reaching(tree, WAITS - {"print"}, waiting_name)
     return Program(
         path=path,
         lines=lines,

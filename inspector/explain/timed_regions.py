@@ -29,7 +29,14 @@ DATA_MAKERS = frozenset(
      "randn_like", "rand_like", "uniform", "standard_normal", "random_sample", "linspace"}
 )  # fmt: skip
 TRANSFERS = frozenset({"cuda", "cpu", "to", "pin_memory"})
-WAITS = frozenset({"item", "tolist", "numpy", "synchronize", "cpu", "elapsed_time", "print"})
+WAITS = frozenset(
+    {"item", "tolist", "numpy", "synchronize", "cpu", "elapsed_time", "print", "nonzero", "argwhere",
+     "masked_select", "unique", "unique_consecutive", "equal", "allclose"}
+)  # fmt: skip
+_READS = frozenset({"float", "int", "bool"})
+"""Of a tensor, each waits for its value as `item` does."""
+_NUMBERS = re.compile(r"[A-Z0-9_]+|sys\.argv|os\.environ|len|round|math\.\w+|args\.\w+")
+"""Names that stand for no tensor."""
 # statistics.median(times), min(times), np.min(times), but not x.clamp_min(0)
 _ROBUST = re.compile(r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\(")
 
@@ -201,14 +208,49 @@ _SYNC = re.compile(r"(?<![aA])sync")
 
 
 def _waits(inside: list[ast.stmt], waiting: frozenset[str]) -> bool:
-    """Whether something needs a result before the clock is read again: what `waiting` names, a function of
-    another file by its name. The last statement reads the clock: what that prints is the time."""
+    """Whether something may need a result before the clock is read again: what `waiting` names, a function of
+    another file by its name, a number or a choice that is made of what may be a tensor. The last statement
+    reads the clock: what that prints is the time."""
     return any(
-        tail(call) in (waiting if statement is inside[-1] else waiting | {"print"})
-        or _SYNC.search(tail(call)) is not None
+        waiting_name(node) in (waiting if statement is inside[-1] else waiting | {"print"})
+        or _SYNC.search(tail(node)) is not None
+        if isinstance(node, ast.Call)
+        else isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp) and _reduced(node.test)
         for statement in inside
-        for call in ast.walk(statement)
-        if isinstance(call, ast.Call)
+        for node in ast.walk(statement)
+    )
+
+
+def waiting_name(call: ast.Call) -> str:
+    """The last part of a call's name; `item` for ``float(loss)``, empty for ``float(len(x))`` and for what is
+    made of a difference, as times are."""
+    name = tail(call)
+    if name not in _READS or not isinstance(call.func, ast.Name):
+        return name
+    parts = list(_parts(call.args))
+    times = any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) for node in parts)
+    return "item" if not times and any(isinstance(node, ast.Name | ast.Attribute) for node in parts) else ""
+
+
+def _parts(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Expressions and what is in them, but for what stands for no tensor."""
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        name = dotted(node.func if isinstance(node, ast.Call) else node)
+        if not name or _NUMBERS.fullmatch(name) is None:
+            yield node
+            if not isinstance(node, ast.Attribute | ast.JoinedStr):
+                left += ast.iter_child_nodes(node)
+
+
+def _reduced(test: ast.expr) -> bool:
+    """Whether a choice is made by ``(x > 0).any()`` or the like, as Python's own take an argument."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and tail(node) in ("any", "all", "isfinite", "isnan", "max", "min", "sum")
+        for node in ast.walk(test)
     )
 
 

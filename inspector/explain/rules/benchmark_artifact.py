@@ -1,6 +1,7 @@
 """The program measures something else than it means to: compiling, making or moving data, launching alone.
 
-Looks at: the user's source, between reading a clock and taking the difference; never runs it.
+Looks at: the user's source, between reading a clock and taking the difference, which never runs; operators in
+which the host waits for the device, where calls were profiled.
 """
 
 from __future__ import annotations
@@ -28,8 +29,13 @@ def find(case: Case) -> Iterable[Finding]:
             yield _first_call(case, program, first[0])
         elif data:
             yield _data(program, data[0])
-        elif case.gpu and any(not region.waits for region in regions):
+        elif case.gpu and not _waiting(case) and any(not region.waits for region in regions):
             yield _not_waiting(program, next(region for region in regions if not region.waits))
+
+
+def _waiting(case: Case) -> bool:
+    """Whether calls wait for the device by themselves, where they were profiled."""
+    return case.sides is not None and bool(case.sides.joined.waiting)
 
 
 def _remark(

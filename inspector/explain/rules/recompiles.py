@@ -45,7 +45,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("global", re.compile(r"G\['")),
     ("object", re.compile(r"check_obj_id|___check_type_id|\.__code__|\.__closure__|id\(")),
     ("flag", _FLAG),
-    ("optimizer", re.compile(r"\bparam_groups\[\d+\]\['\w+'\] == ")),
+    ("optimizer", re.compile(r"\bparam_groups\[\d+\]\['\w+'\](?:\)\.item\(\))? == ")),
     ("attribute", _ATTRIBUTE),
     ("number", _NUMBER),
 )
@@ -73,6 +73,8 @@ _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
 _ID = re.compile(r"^!?\d+(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
+_ONCE = frozenset({"train", "grad", "size", "zero_one"})
+"""What a function is compiled once more for by design (torch/_dynamo/config.py: automatic_dynamic_shapes)."""
 _STATIC = "automatic_dynamic_shapes"
 _FIXED = (
     "pad to a few sizes: something that is traced makes this size a number in each graph, with dynamic=True "
@@ -97,13 +99,16 @@ def find(case: Case) -> Iterable[Finding]:
         total = (times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls
         of_run = times.recompile_ms / total if total else None
     reasons = [item.reason for item in again]
-    # Training and evaluating in one program takes one graph for each, and that is as it should be.
-    both_modes = number == 1 and set(map(guard_kind, reasons)) <= {"train", "grad"}
-    severity: Severity = "low" if both_modes else "medium"
-    if limits or max(_more_than_sizes_take(case).values(), default=0) > 1:
+    most_often = max(_more_than_sizes_take(case).values(), default=0)
+    # Training and evaluating in one program takes one graph for each, and so do sizes that change.
+    as_it_should_be = most_often <= 1 and set(map(guard_kind, reasons)) <= _ONCE and not times.recompiling
+    severity: Severity = "low" if as_it_should_be else "medium"
+    if limits or most_often > 1:
         severity = "high"
-    from_break = bool(reasons) and all(_FROM_BREAK.search(reason) for reason in reasons)
-    if from_break:
+    from_break = bool(again) and all(
+        _FROM_BREAK.search(item.reason) or own_name(item.function) != item.function for item in again
+    )
+    if from_break and severity == "high":
         severity = "medium"
     if times.calls > 1 and times.cold_ms and not times.recompile_ms and not limits:
         # All of it within first calls, as what a library sets up: no later call waited for one.

@@ -73,9 +73,11 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _saved_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
     """Milliseconds a call that TF32 would save: no more than lies above moving the bytes, and above what any
-    kernel takes."""
-    moving = memory_ms(launch.bytes or 0, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu)
-    return (launch.ms - max(launch.ms * (1 - SAVED), moving, GPU_KERNEL_MS)) * graph.runs
+    kernel takes, nor than the arithmetic takes, which a product with three columns has little of."""
+    device = peak(case.facts.devices, graph.gpu, case.threads)
+    moving = memory_ms(launch.bytes or 0, device, graph.gpu)
+    above = launch.ms - max(launch.ms * (1 - SAVED), moving, GPU_KERNEL_MS)
+    return min(above, (launch.flops or 0) / device.flops * 1e3) * graph.runs
 
 
 def _disabled(graph: GraphCase, supposed: bool, known: bool) -> bool:
