@@ -27,7 +27,7 @@ from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
 from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
-from inspector.explain.program import read_program
+from inspector.explain.program import Program, read_program
 from inspector.explain.rules import (
     atomics,
     benchmark_artifact,
@@ -40,6 +40,7 @@ from inspector.explain.rules import (
     host_sync,
     inputs_copied,
     layout_copies,
+    outside_compiled,
     parallel_in_loop,
     recompiles,
     slow_dtype,
@@ -472,6 +473,58 @@ def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -
         ledger=replace(ledger, differences=(more,)),
     )
     assert graph_breaks._of_host(replace(profiled, sides=sides), 1.5, 0.06) == pytest.approx((0.3, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("host", "operators", "inside", "title", "advice"),
+    [
+        (
+            0.85,
+            ("LogaddexpBackward0",),
+            True,
+            "90 % of a call runs outside of what is compiled: 400",
+            "compile the",
+        ),
+        (
+            0.0,
+            ("ConvolutionBackwardBackward0",),
+            False,
+            "of the GPU's work from one call to the next",
+            "take the",
+        ),
+        (
+            0.0,
+            ("aten::_foreach_mul_",),
+            False,
+            "most of it in aten::_foreach_mul_ 90.0 ms",
+            "give the optimizer",
+        ),
+        (0.0, ("aten::add",), True, "", ""),
+    ],
+)
+def test_most_of_the_work_outside_of_what_is_compiled(
+    profiled: Case, host: float, operators: tuple[str, ...], inside: bool, title: str, advice: str
+) -> None:
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    joined, compiled = profiled.sides.joined, profiled.sides.joined.compiled
+    wall = compiled.wall_ms
+    ms = 0.05 * wall if inside else 90.0
+    kernel = KernelTime("elementwise_kernel", 400.0, ms)
+    block = replace(
+        joined.blocks[0], place="outside", operators=operators, inside=inside, lines=(), launches=(),
+        compiled_ms=ms, compiled_kernels=(kernel,),
+    )  # fmt: skip
+    totals = replace(compiled, outside_ms=host * wall)
+    joined = replace(joined, blocks=(*joined.blocks, block), compiled=totals)
+    program = Program("p.py", ("def logaddexp(a):", "a = torch.logaddexp(a, b)"))
+    case = replace(profiled, sides=replace(profiled.sides, joined=joined), programs=(program,))
+    told = list(outside_compiled.find(case))
+    assert len(told) == bool(title)
+    assert all(title in finding.title and finding.advice.startswith(advice) for finding in told)
+    if host:
+        assert [(item.path, item.line) for item in told[0].evidence] == [("p.py", 2)]
+    broken = replace(case.facts, graph_breaks=(GraphBreak(None, "print", (), None, False, 1, ""),))
+    assert not list(outside_compiled.find(replace(case, facts=broken)))
 
 
 @pytest.mark.parametrize(

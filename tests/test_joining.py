@@ -179,6 +179,33 @@ def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:
     assert [places[position].phase for position in (1, 4)] == ["forward", "backward"]
 
 
+@pytest.mark.parametrize(
+    ("around", "thread", "parts"),
+    [
+        ("ConvolutionBackward0", 2, ()),
+        ("ConvolutionBackward0", 1, ()),
+        ("torch::autograd::CheckpointFunctionBackward", 2, (0,)),
+    ],
+)
+def test_a_backward_of_a_backward_is_none_of_the_forwards(
+    around: str, thread: int, parts: tuple[int, ...]
+) -> None:
+    """A gradient penalty's first backward is recorded by the engine's thread, whose numbers the program's
+    has too; a checkpoint's forward runs again there, and its backward is the program's."""
+    engine = "autograd::engine::evaluate_function: "
+    second, number = 2 if thread == 2 else 1, 6 if thread == 2 else 9
+    host = (
+        _operator("aten::conv2d", 0, sequence=5),
+        _operator("aten::relu", 10, sequence=6),
+        HostEvent("operator", engine + "ReluBackward0", thread, 20, 5, sequence=6, forward_thread=1),
+        HostEvent("operator", engine + around, thread, 30, 20, sequence=5, forward_thread=1),
+        HostEvent("operator", "aten::convolution_backward", thread, 31, 5, 3, sequence=number),
+        HostEvent("operator", engine + "Again0", thread, 60, 5, sequence=number, forward_thread=second),
+    )
+    places = place_eager(Profile("", host, ()), [_program("conv2d", "relu")]).places
+    assert [places[position].parts for position in (2, 3, 5)] == [(1,), (0,), parts]
+
+
 def test_what_a_program_does_between_its_calls_is_no_reason_to_lose_them() -> None:
     """A matcher or an optimizer runs thousands of operators under names that the program's calls have too."""
     once = [HostEvent("annotation", "inspector: call", 1, 0, 100), _operator("aten::conv2d", 10)]
@@ -539,6 +566,23 @@ def test_a_sleep_inside_one_of_torchs_sections_is_unexplained(
     assert parts.get(GAPS, 0.0) == (0.0 if named else 3.0)
     if named:
         assert parts == {named: pytest.approx(3.2)}
+
+
+def test_what_the_host_does_outside_of_compiled_code_is_told_apart() -> None:
+    """0.3 ms in an operator of a region's, 0.25 in the engine's, 0.45 waiting, 0.4 in one of the program's
+    and 0.1 of Python before it."""
+    host = (
+        HostEvent("annotation", "inspector: call", 1, 0, 1500),
+        HostEvent("operator", "Torch-Compiled Region: 0/0", 1, 0, 300, parent=0),
+        HostEvent("operator", "aten::mm", 1, 0, 300, parent=1),
+        HostEvent("operator", "autograd::engine::evaluate_function: MmBackward0", 1, 300, 250, parent=0),
+        HostEvent("runtime", "cudaDeviceSynchronize", 1, 550, 450, parent=0),
+        HostEvent("operator", "aten::add", 1, 1100, 400, parent=0),
+    )
+    profile = Profile("", host, (DeviceEvent("kernel", "mm", 0, 7, 2000.0, 1.0),))
+    work, _ = work_of(profile)
+    side = totals(profile, work, [Place("g", (0,), "forward", "mm")], 1, [], True, ())
+    assert side.outside_ms == pytest.approx(0.75)
 
 
 def test_a_runtime_call_in_a_section_is_no_gap() -> None:

@@ -22,6 +22,8 @@ from .program_calls import token
 from .sequences import align
 
 _ENGINE = "autograd::engine::evaluate_function: "
+_AGAIN = "CheckpointFunction"
+"""torch/utils/checkpoint.py: in its backward the forward runs again, and that one's own backward in it."""
 _NONE = ""
 """The compile id of what the program runs between its graphs."""
 _MOST_CANDIDATES = 6
@@ -214,28 +216,42 @@ def _candidates(free: list[int], number: int, count: int, before: int) -> tuple[
 
 
 def _place_backward(profile: Profile, places: dict[int, Place], marked: Sequence[Interval]) -> None:
-    """Each of the engine's operators at the forward one that autograd recorded it for."""
-    forward: dict[int, int] = {}
-    backward = []
+    """Each of the engine's operators at the forward one that autograd recorded it for. What the engine itself
+    ran then, as for the backward of a backward, is nobody's, but for a checkpoint's forward once more."""
+    # Each thread numbers its operators by itself (torch/csrc/autograd: sequence_number), the engine's too.
+    forward: dict[int, dict[int, int]] = {}
+    backward: dict[int, list[int]] = {}
     for position, event in enumerate(profile.host):
         if event.kind != "operator":
             continue
         if is_backward(profile, position):
-            backward += [position] if outermost(profile, position) == position else []
+            if outermost(profile, position) == position:
+                backward.setdefault(event.forward_thread, []).append(position)
         elif event.sequence is not None:
             # Of several with one number the last begun made the node: the others only read the counter.
-            forward[event.sequence] = position
-    later = _a_pass_later(profile, backward, forward)
-    for position in backward:
-        event = profile.host[position]
-        source = forward.get(later.get(position, event.sequence)) if event.sequence is not None else None
-        place = places.get(outermost(profile, source)) if source is not None else None
-        name = event.name.removeprefix(_ENGINE)
-        if place is not None and place.graph is not None:
-            places[position] = Place(place.graph, place.parts, "backward", name)
-        else:
-            inside = within(event.start, marked) if marked else True
-            places[position] = Place(None, (), "backward", name, inside)
+            forward.setdefault(event.thread, {})[event.sequence] = position
+    taken: list[int] = []
+    for own in sorted(backward.values(), key=len, reverse=True):
+        numbers = {profile.host[position].sequence for position in own}
+        # The thread that has the most of its numbers, rather one that is nobody's yet.
+        likeness = {at: (len(numbers & made.keys()), at not in taken) for at, made in forward.items()}
+        thread = max(likeness, key=likeness.__getitem__, default=-1)
+        taken.append(thread)
+        made = forward.get(thread, {})
+        later = _a_pass_later(profile, own, made)
+        for position in own:
+            event = profile.host[position]
+            source = made.get(later.get(position, event.sequence)) if event.sequence is not None else None
+            outer = outermost(profile, source) if source is not None else -1
+            place = places.get(outer)
+            if place is not None and place.phase == "backward" and _AGAIN not in profile.host[outer].name:
+                place = None
+            name = event.name.removeprefix(_ENGINE)
+            if place is not None and place.graph is not None:
+                places[position] = Place(place.graph, place.parts, "backward", name)
+            else:
+                inside = within(event.start, marked) if marked else True
+                places[position] = Place(None, (), "backward", name, inside)
 
 
 def _a_pass_later(profile: Profile, backward: Iterable[int], forward: Collection[int]) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 from inspector.model.profile import HostEvent, Profile
@@ -67,7 +67,9 @@ def totals(
     spans = union(marked) or _span(profile, windows)
     overlap = total - length_ms((piece.start, piece.end) for piece in work) if device else 0.0
     idle = without(spans, [(piece.start, piece.end) for piece in work]) if device else []
-    host = _idle_parts(profile, idle) if device else _section_parts(profile, spans)
+    intervals = _host_intervals(profile) if device else {}
+    host = _idle_parts(intervals, idle) if device else _section_parts(profile, spans)
+    outside = dict(_idle_parts(intervals, without(idle, _compiled_code(profile)))) if device else {}
     return SideTotals(
         calls=calls,
         device=device,
@@ -79,6 +81,7 @@ def totals(
         transfers_ms=transfers / calls,
         pageable_ms=pageable / calls,
         host=tuple((name, ms / calls) for name, ms in host if ms > 0),
+        outside_ms=sum(outside.get(name, 0.0) for name in (OPERATORS, AUTOGRAD, PYTHON)) / calls,
         operators=_longest_operators(profile, idle, spans, calls) if device else (),
         notes=tuple(notes),
     )
@@ -103,10 +106,16 @@ def _span(profile: Profile, windows: Sequence[Interval]) -> list[Interval]:
     return [(start, max(ends))]
 
 
-def _idle_parts(profile: Profile, idle: list[Interval]) -> list[tuple[str, float]]:
-    """The device's idle time by what the host was in then: the innermost event that says something."""
+def _compiled_code(profile: Profile) -> list[Interval]:
+    """When any thread was in compiled code or on the way to it, operators that it calls included."""
+    sections = ("guards", "dispatch", "wrapper")
+    return [(event.start, event.end) for event in profile.host if section_of(event) in sections]
+
+
+def _idle_parts(host: Mapping[str, Sequence[Interval]], idle: Sequence[Interval]) -> list[tuple[str, float]]:
+    """The device's idle time by what the `host` was in then: the innermost event that says something."""
     parts = []
-    for name, intervals in _host_intervals(profile).items():
+    for name, intervals in host.items():
         covered = within(intervals, idle)
         parts.append((name, length_ms(covered)))
         idle = without(idle, covered)

@@ -120,6 +120,9 @@ class SideTotals:
     marked: bool = False
     """Whether the recorder marked the calls: `host` and `wall_ms` are then of these alone."""
     host: tuple[tuple[str, float], ...] = ()
+    outside_ms: float = 0.0
+    """Of `host` on a GPU, what was in none of torch's compiled code: operators that the program calls,
+    autograd's engine, Python between them."""
     operators: tuple[HostOperator, ...] = ()
     """On a GPU those in which the host was longest while the device had nothing to do."""
     notes: tuple[str, ...] = ()

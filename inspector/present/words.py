@@ -54,6 +54,9 @@ RULES: dict[str, Plain] = {
     "recompiles": Plain(
         "It is compiled again and again", "something that compiled code relies on changed between calls"
     ),
+    "outside_compiled": Plain(
+        "Most of it is not compiled", "most of the work is done by operators outside of what is compiled"
+    ),
     "host_bound": Plain(
         "Much time goes to Python and launching",
         "checking inputs, Python and launching kernels take time beside the kernels",

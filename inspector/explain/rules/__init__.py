@@ -22,6 +22,7 @@ _MODULES = (
     "compile_cost",
     "graph_breaks",
     "recompiles",
+    "outside_compiled",
     "host_bound",
     "cudagraphs_skipped",
     "inputs_copied",

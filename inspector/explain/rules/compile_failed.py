@@ -74,7 +74,8 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
 
 
 def _operators_outside(case: Case) -> tuple[str, float] | None:
-    """The largest operator outside of all graphs with its time; the share of a profiled call of them all."""
+    """The largest operator outside of all graphs with its time; the share of a profiled call of them all,
+    with what the host took for them while a GPU had nothing to do."""
     totals = case.sides.joined.compiled if case.sides is not None else None
     if case.sides is None or totals is None or not totals.wall_ms:
         return None
@@ -86,7 +87,7 @@ def _operators_outside(case: Case) -> tuple[str, float] | None:
     if not outside:
         return None
     largest = max(outside, key=lambda block: block.compiled_ms or 0.0)
-    share = sum(block.compiled_ms or 0.0 for block in outside) / totals.wall_ms
+    share = (sum(block.compiled_ms or 0.0 for block in outside) + totals.outside_ms) / totals.wall_ms
     return f"{largest.operators[0]} {duration(largest.compiled_ms or 0.0)}", share
 
 

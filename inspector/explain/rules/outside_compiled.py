@@ -1,0 +1,117 @@
+"""Most of the work is done by operators outside of what is compiled: a loss, a penalty, an optimizer's step.
+No faster kernel of a graph's can win what they take.
+
+Looks at: with a profile the operators outside of all graphs, in a call and between one and the next, and on
+a GPU the host's time for them. Silent where a graph breaks or a frame was given up: their findings have that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from inspector.analysis.steady import MOST
+from inspector.explain.case import Case
+from inspector.explain.doubts import profile_fits
+from inspector.explain.failures import compile_failures
+from inspector.explain.rule import Rule, Stage, block_evidence
+from inspector.model.explain import Evidence, Finding
+from inspector.model.two_sides import Block
+from inspector.units import duration, percent, plural
+
+_SHOWN = 3
+"""Operators that a sentence names."""
+_BACKWARD = re.compile(r"^(\w+?)(?:Backward)+\d*$")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TWICE = "BackwardBackward"
+"""torch/csrc/autograd: a node of the backward of a backward, which AOTAutograd has none of."""
+_OPTIMIZER = re.compile(r"aten::_(?:foreach|fused)_")
+_ADVICE = (
+    "compile the functions that have these operators, too, or write them with fewer operators on more data"
+)
+_ADVICE_TWICE = (
+    "take the inner gradient inside of a compiled function (torch.func.grad over functional_call), or "
+    "less often: torch.compile has no backward of a backward"
+)
+_ADVICE_OPTIMIZER = "give the optimizer fused=True, or compile its step"
+
+
+def find(case: Case) -> Iterable[Finding]:
+    if not case.graphs or case.sides is None or case.facts.graph_breaks or compile_failures(case):
+        return
+    totals = case.sides.joined.compiled
+    blocks = [block for block in case.sides.joined.blocks if block.compiled_ms]
+    outside = [block for block in blocks if block.place == "outside" and block.operators]
+    if totals is None or not outside or not totals.wall_ms:
+        return
+    inside = [block for block in outside if block.inside]
+    of_call = (_sum(inside) + totals.outside_ms) / totals.wall_ms if profile_fits(case) else 0.0
+    of_work = _sum(outside) / _sum(blocks)
+    if max(of_call, of_work) < MOST:
+        return
+    if of_call >= of_work:
+        # Short kernels: how many there are is what takes the host's time.
+        largest = sorted(inside, key=_launches, reverse=True)
+        named = [f"{block.operators[0]} {plural(round(_launches(block)), 'kernel')}" for block in largest]
+        launched = plural(round(sum(map(_launches, inside))), "kernel")
+        title = f"{percent(of_call)} of a call runs outside of what is compiled: {launched}, as of "
+    else:
+        largest = sorted(outside, key=_took, reverse=True)
+        named = [f"{block.operators[0]} {duration(_took(block))}" for block in largest]
+        whose = "the GPU's work" if totals.device else "the work"
+        title = f"{percent(of_work)} of {whose} from one call to the next runs outside of what is compiled: "
+        title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
+    share = max(of_call, of_work)
+    yield Finding(
+        rule="outside_compiled",
+        severity="medium",
+        title=title + ", ".join(named[:_SHOWN]),
+        graph=None,
+        cost_ms=None,
+        evidence=tuple(_evidence(case, largest))[:_SHOWN],
+        advice=_advice(largest[:_SHOWN]),
+        how="measured",
+        share=min(share, 1.0),
+    )
+
+
+def _took(block: Block) -> float:
+    return block.compiled_ms or 0.0
+
+
+def _sum(blocks: Iterable[Block]) -> float:
+    return sum(map(_took, blocks))
+
+
+def _launches(block: Block) -> float:
+    return sum(kernel.calls for kernel in block.compiled_kernels)
+
+
+def _advice(largest: Sequence[Block]) -> str:
+    names = [block.operators[0] for block in largest]
+    if any(_TWICE in name for name in names):
+        return _ADVICE_TWICE
+    return _ADVICE_OPTIMIZER if _OPTIMIZER.match(names[0]) else _ADVICE
+
+
+def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
+    """Lines of the program that call the largest ones by their name; else what the profile has of them."""
+    found = False
+    for block in largest[: 2 * _SHOWN]:
+        called = re.compile(rf"(?<!def )\b{re.escape(_function(block.operators[0]))}\(")
+        for program in case.programs:
+            lines = [number for number, text in enumerate(program.lines, 1) if called.search(text)]
+            if len(lines) == 1:
+                found = True
+                yield program.evidence(lines[0])
+    for block in () if found else largest[:1]:
+        yield from block_evidence(case, block)
+
+
+def _function(operator: str) -> str:
+    """`logaddexp` of ``aten::logaddexp`` and of ``LogaddexpBackward0``."""
+    match = _BACKWARD.match(operator)
+    return _WORDS.sub("_", match[1]).lower() if match else operator.rpartition("::")[2]
+
+
+RULE = Rule("outside_compiled", Stage.PROGRAM, find)
