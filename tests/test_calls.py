@@ -145,6 +145,9 @@ def test_a_profile_is_of_calls_that_are_the_mean_of_all() -> None:
     assert plan is not None and plan.calls == 4
     # Its calls count from the one that compiled.
     assert sum(took[plan.first : plan.first + plan.calls]) / plan.calls == 3.0
+    # A whole round of the program's loop is the mean of all by itself.
+    whole = plan_calls(made(took, (50.0,), sizes=(("a",), ("b",)), steady_sizes=tuple(names)), 8)
+    assert whole is not None and whole.calls == 8
 
 
 def test_a_profile_is_of_calls_whose_sizes_came_before_where_those_that_come_first_are_slow() -> None:

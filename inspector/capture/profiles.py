@@ -6,6 +6,7 @@ steady is known from the baseline's compiled run; the recorder starts torch.prof
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from inspector.readers.variants import read_records
 FOLDER = "profile"
 SAID = {"compiled": "compiled, profiled", "eager": "in eager, profiled"}
 _MOST_CALLS = 5
+_LONGEST_ROUND = 16
+"""Calls of one round of the program's loop that are profiled as a whole."""
 _SETTLE = 2
 """Steady calls before the first profiled one, where there are enough."""
 
@@ -54,7 +57,8 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     ]
     if not called:
         return None, ""
-    plan = plan_calls(max(called, key=lambda item: (item.calls, -item.order)))
+    main = max(called, key=lambda item: (item.calls, -item.order))
+    plan = plan_calls(main, _round(main, called))
     return (
         plan,
         "" if plan else "nothing was profiled: the program makes no two steady calls of compiled code",
@@ -71,17 +75,29 @@ def kernel_profile(run: Path) -> dict[str, str]:
     return {} if without else {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
 
 
-def plan_calls(main: CompiledCallable) -> ProfilePlan | None:
-    """After the last call that compiled; None where no two steady calls follow it."""
+def _round(main: CompiledCallable, called: Sequence[CompiledCallable]) -> int:
+    """Calls of `main` in one round of the program's loop, by how often it calls each: a critic eleven times
+    where a generator is called six times. 1 where counts have nothing in common, or a round is too long."""
+    rounds = math.gcd(*(item.calls for item in called))
+    calls = main.calls // rounds if rounds else 1
+    return calls if rounds > 1 and calls <= _LONGEST_ROUND else 1
+
+
+def plan_calls(main: CompiledCallable, round_calls: int = 1) -> ProfilePlan | None:
+    """After the last call that compiled, whole rounds of `round_calls` where there are as many; None where no
+    two steady calls follow it."""
     steady = max(main.cold_index, default=-1) + 1
     left = main.calls - steady
     if left < 2:
         return None
     # One call warms the profiler up, and the beginning of another one ends the profile, where there is one.
     calls = max(1, min(_MOST_CALLS, left - 2))
+    if round_calls <= left - 2:
+        calls = max(calls // round_calls, 1) * round_calls
     settle = min(_SETTLE, max(left - calls - 2, 0))
     plan = ProfilePlan(main.order, steady + settle, calls)
-    return _known_sizes(main, plan) or _like_all(main, plan)
+    # Of a whole round no other number of calls is like all.
+    return _known_sizes(main, plan) or _like_all(main, plan, calls if round_calls > 1 else 2)
 
 
 def _known_sizes(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan | None:
@@ -103,9 +119,9 @@ def _known_sizes(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan | Non
     return None
 
 
-def _like_all(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan:
-    """Where calls are of several sizes, the first ones in a row, no more of them, that are what the mean call
-    is: what a profile shows is compared with the mean of all."""
+def _like_all(main: CompiledCallable, plan: ProfilePlan, least: int) -> ProfilePlan:
+    """Where calls are of several sizes, the first ones in a row, no more of them and at `least` so many, that
+    are what the mean call is: what a profile shows is compared with the mean of all."""
     groups = call_groups(main)
     whole = typical(main)
     medians = {sizes: group.compiled.median_ms for group in groups for sizes in group.alike}
@@ -116,7 +132,7 @@ def _like_all(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan:
         return plan
     windows = [
         (start, calls)
-        for calls in range(plan.calls, min(2, plan.calls) - 1, -1)
+        for calls in range(plan.calls, min(least, plan.calls) - 1, -1)
         for start in range(len(times) - calls - 1)
     ]
 

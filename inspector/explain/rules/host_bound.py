@@ -183,22 +183,28 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     wrapper; profiling makes that longer, so it is at most what the host took."""
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
     advice, trial, saved = _cuda_graphs(case, min(wrapper, host), max(case.noise_ms, MOST * more))
+    one_by_one = _one_by_one(case)
     if saved is not None:
-        return advice, trial, max(saved, more)
+        return ", or ".join([advice, *one_by_one]), trial, max(saved, more)
     ways, remark = [_MORE_WORK], advice
     # Forward and backward are two of a call; more are parts that were compiled apart.
     if round(runs) > 2:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
-    left = case.left_to_aten()
-    if left and sum(item.calls for item in left.values()) >= MOST * _launches(case):
-        most = max(left, key=lambda name: left[name].calls)
-        own = f"write {most} with operators that Inductor has code for"
-        ways.insert(0, _COMPLEX if _complex(case) else own)
+    ways[:0] = one_by_one
     slower = case.times.outcome == "slower"
     if slower and more:
         ways.append("leave it eager")
     trial = Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None
     return ", or ".join(ways) + remark, trial, more
+
+
+def _one_by_one(case: Case) -> list[str]:
+    """What to do where most launches are operators that run as in eager."""
+    left = case.left_to_aten()
+    if not left or sum(item.calls for item in left.values()) < MOST * _launches(case):
+        return []
+    most = max(left, key=lambda name: left[name].calls)
+    return [_COMPLEX if _complex(case) else f"write {most} with operators that Inductor has code for"]
 
 
 def _cuda_graphs(case: Case, most: float, least: float) -> tuple[str, Trial | None, float | None]:
