@@ -599,6 +599,8 @@ def test_a_path_of_a_hundred_thousand_folders_is_looked_for_in_no_time(run: Path
 
 
 def test_numbers_beyond_a_double_are_no_json() -> None:
+    lines = ["a line"] * 3
+    assert finite({"lines": lines, "more": [*lines, 1e400]}) == {"lines": lines, "more": [*lines, None]}
     told = finite({"a": [10**400, 2**63, 1e400, True], "b": ({"c": -(10**5000)},)})
     assert told == {"a": [None, 2**63, None, True], "b": [{"c": None}]}
 

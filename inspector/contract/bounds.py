@@ -36,7 +36,8 @@ def finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        # A text has millions of lines, where it is damaged.
+        return value if set(map(type, value)) == {str} else [finite(item) for item in value]
     return value
 
 
