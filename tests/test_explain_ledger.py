@@ -469,6 +469,8 @@ def test_after_the_recompile_limit_calls_are_eager_calls(softmax: Case) -> None:
     result = explain_case(rare)
     assert parts(result.ledger) == {EAGER: 0.5} and result.ledger.unexplained_ms == 0.0
     assert rules(result)[0] == "recompiles" and "host_bound" not in rules(result)
+    # What a call costs since is eager's, and no compiling that it would save.
+    assert (result.findings[0].account, result.findings[0].cost_ms) == ("call", None)
     assert EAGER not in parts(explain_case(replace(case, events=(limit,))).ledger)
 
 

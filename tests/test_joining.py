@@ -24,7 +24,15 @@ from inspector.explain.block_words import SAME_KERNEL, change
 from inspector.model.links import CallLink, Linkage
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
-from inspector.model.two_sides import Joined, Phase, ProgramCall, ProgramGraph, SideTotals
+from inspector.model.two_sides import (
+    Block,
+    Joined,
+    KernelTime,
+    Phase,
+    ProgramCall,
+    ProgramGraph,
+    SideTotals,
+)
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.program_graphs import program_of
 
@@ -695,3 +703,53 @@ def test_a_product_in_its_sum_belongs_to_the_one_call_of_both() -> None:
     linked = Linkage(tuple(links), (("mm", ("linear",)), ("addmm_default", ("x",))))
     owning = nodes_of_calls(artifacts(output=code(*alone), fx=products), linked, program)
     assert owning == {0: CallNodes((0,), True), 1: CallNodes((1,), True)}
+
+
+ANGLE = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "c64[4, 8]"):
+        l_x_ = L_x_
+
+        # File: model.py:7 in forward, code: phase = x.angle()
+        phase: "f32[4, 8]" = l_x_.angle();  l_x_ = None
+        return (phase,)
+"""
+
+
+def test_a_view_that_runs_as_in_eager_does_no_work_of_a_calls() -> None:
+    """Of complex numbers' angle the views are operators of ATen's, and the arithmetic is generated."""
+    program = program_graph("0/0", program_of(ANGLE, "g"))
+    launches = (call(0, "torch.ops.aten.view_as_real.default", "fallback"), call(1, "cpp_fused_0", "cpp"))
+    view = fx_node("view_as_real", "torch.ops.aten.view_as_real.default")
+    nodes = fx_graph(view, fx_node("atan2", "torch.ops.aten.atan2.default"))
+    links = [CallLink(0, (), (), ("view_as_real",), ()), CallLink(1, (), (), ("atan2",), ())]
+    linked = Linkage(tuple(links), (("view_as_real", ("phase",)), ("atan2", ("phase",))))
+    both = nodes_of_calls(artifacts(output=code(*launches), fx=nodes), linked, program)
+    assert both == {0: CallNodes((0,), False), 1: CallNodes((0,), False)}
+
+
+@pytest.mark.parametrize(("view_ms", "said"), [(0.1, "2 -> 3 kernels"), (6.0, SAME_KERNEL)])
+def test_a_view_of_both_sides_is_not_what_a_block_does(view_ms: float, said: str) -> None:
+    view = KernelTime("view_as_real", 1.0, view_ms)
+    eager = (view, KernelTime("angle", 1.0, 2.0))
+    compiled = (view, KernelTime("cpp_fused_0", 2.0, 5.0, generated=True))
+    block = Block((), (), ("angle",), "forward", "g", 2.0 + view_ms, 5.0 + view_ms, eager, compiled)
+    assert change(block) == said
+
+
+def test_what_an_optimizers_step_does_is_one_thing_on_both_sides() -> None:
+    """But for operators of a step that is compiled, which have places of their own."""
+    host = (
+        _operator("aten::relu", 0, sequence=1),
+        HostEvent("annotation", "Optimizer.step#AdamW.step", 1, 100, 50),
+        HostEvent("operator", "aten::mul_", 1, 110, 5, parent=1),
+        HostEvent("operator", "aten::addcdiv_", 1, 120, 5, parent=1),
+    )
+    profile = Profile("", host, ())
+    work = work_of(profile)[0]
+    eager = places_of(profile, work, place_eager(profile, [_program("relu")]))
+    compiled = place_compiled(profile, work, {}).places
+    for places in (eager, compiled):
+        assert [(place.graph, place.name) for place in places][-2:] == [(None, "AdamW.step")] * 2
+    step = places_of(profile, work, place_eager(profile, [_program("relu", "mul_", "addcdiv_")]))
+    assert [place.parts for place in step] == [(0,), (1,), (2,)]

@@ -379,7 +379,7 @@ def test_doubles_are_no_reason_where_others_of_the_kernel_go_in_vectors() -> Non
     # Rolled over the edge, the input is contiguous already; its neighbour is seen in other sizes.
     rolled = "in_ptr2[static_cast<int64_t>((static_cast<int64_t>(8L + x2) % static_cast<int64_t>(9L)))]"
     viewed = "in_ptr2[static_cast<int64_t>(((x1 + 256L*x0) % static_cast<int64_t>(12L)))];"
-    mask = "auto tmp0 = x1;\nauto tmp1 = c10::convert<int64_t>(tmp0);"
+    mask = "auto tmp0 = x1;\nauto tmp1 = c10::convert<uint16_t>(tmp0);"
     texts = (rolled, viewed, mask)
     told = [cpu_not_vectorized._reason(replace(nest, text=loop % text), "")[0] for text in texts]
     assert ["roll" in reason for reason in told] == [True, False, False]

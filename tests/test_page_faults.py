@@ -14,7 +14,7 @@ from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.rules import page_faults
 from inspector.hardware.page_faults import fault_us
-from inspector.model.calls import Outcome, ProcessCalls
+from inspector.model.calls import Event, Outcome, ProcessCalls
 from inspector.model.run import Manifest
 from inspector.model.state import ProcessState
 from inspector.readers.manifest import parse_manifest
@@ -39,6 +39,11 @@ def test_faults_that_eager_has_too_cost_nothing_more() -> None:
     assert not list(page_faults.find(case(3000, 3000)))
     assert not list(page_faults.find(case(0, 3000)))
     assert not list(page_faults.find(case(None, 0))) and not list(page_faults.find(case(3000, None)))
+    # Since the limit of compiling again steady calls are eager's own.
+    limit = Event("cache_limit", "recompile_limit reached", "f", None)
+    told = replace(case(3000, 0), events=(limit,))
+    eager = replace(told, graphs=tuple(replace(graph, runs=0.0) for graph in told.graphs))
+    assert list(page_faults.find(case(3000, 0))) and not list(page_faults.find(eager))
 
 
 def test_the_difference_is_claimed_at_its_measured_cost() -> None:

@@ -17,7 +17,7 @@ from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.two_sides import ProgramCall, ProgramGraph
 
-from .dataflow import operator
+from .dataflow import VIEWS, operator
 from .program_calls import token
 
 MATMULS = frozenset({
@@ -79,6 +79,8 @@ def nodes_of_calls(
         names = links[call.index].fx if call.index in links else ()
         if library:
             names = _core(call, [fx[name] for name in names if name in fx]) or names
+        # What only shows a buffer in another way does no work of a call's.
+        library = library and operator(call.kernel) not in VIEWS
         calls = _by_name(names, before, numbers)
         if not calls and artifacts.phase != "backward" and call.origin is not None and not library:
             calls = [numbers[name] for name in call.origin.source_nodes if name in numbers]

@@ -33,6 +33,7 @@ from .profile_work import (
     outermost,
     region_of,
     section_of,
+    step_of,
 )
 from .sequences import align, period
 
@@ -393,7 +394,8 @@ def _place_of(
     if run is None:
         top = outermost(profile, piece.host)
         backward = any(is_backward(profile, at) for at in (top, piece.host))
-        name = hook_of(profile, piece.host) or _outside_name(profile, piece.host)
+        name = hook_of(profile, piece.host) or step_of(profile, piece.host)
+        name = name or _outside_name(profile, piece.host)
         return Place(None, (), "backward" if backward else "forward", name)
     for position in (piece.host, *profile.around(piece.host)):
         if position in placed:

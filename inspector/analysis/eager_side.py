@@ -17,7 +17,7 @@ from inspector.frozen import dataclass
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Phase, ProgramCall, ProgramGraph
 
-from .profile_work import MARK, Interval, Work, hook_of, is_backward, outermost, section_of
+from .profile_work import MARK, Interval, Work, hook_of, is_backward, outermost, section_of, step_of
 from .program_calls import token
 from .sequences import align
 
@@ -175,7 +175,10 @@ def _place_of(profile: Profile, piece: Work, placed: Placed, marked: Sequence[In
     if place is None:
         return Place(None, (), "forward", piece.name, False)
     # What a hook does is its own, whatever operator of the program it waits for.
-    if (hook := hook_of(profile, piece.host)) is None:
+    hook = hook_of(profile, piece.host)
+    if hook is None and place.graph is None:
+        hook = step_of(profile, piece.host)
+    if hook is None:
         return place
     inside = within(profile.host[piece.host].start, marked) if marked else place.inside
     return Place(None, (), place.phase, hook, inside)

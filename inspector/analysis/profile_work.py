@@ -22,6 +22,8 @@ MARK = "inspector: "
 """What the recorder puts around the calls that it profiles."""
 HOOK = "FSDP::"
 """What FSDP2 puts around its hooks, before the hook's name."""
+STEP = "Optimizer.step#"
+"""What an optimizer puts around its step, before its class (torch/optim/optimizer.py: profile_hook_step)."""
 _ENGINE = "autograd::engine::evaluate_function: "
 # ## Call CompiledFxGraph f4o3yq... ##
 _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
@@ -108,6 +110,13 @@ def hook_of(profile: Profile, position: int) -> str | None:
     names = (profile.host[outer].name for outer in profile.around(position))
     name = next((name for name in names if name.startswith(HOOK)), None)
     return name.partition(" ")[0] if name is not None else None
+
+
+def step_of(profile: Profile, position: int) -> str | None:
+    """The optimizer in whose step the host is, as ``AdamW.step``."""
+    names = (profile.host[outer].name for outer in profile.around(position))
+    name = next((name for name in names if name.startswith(STEP)), None)
+    return name.removeprefix(STEP) if name is not None else None
 
 
 def kernel_name(name: str) -> str:

@@ -34,6 +34,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     },
     "cumsum": ("cumsum", "scan"),
     "cumprod": ("cumprod", "scan"),
+    "angle": ("angle",),
     "logcumsumexp": ("logcumsumexp", "scan"),
     "cummax": ("cummax", "scan"),
     "cummin": ("cummin", "scan"),

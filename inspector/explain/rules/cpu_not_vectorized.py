@@ -60,8 +60,8 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "measure it from slices of a tensor that has its own ends joined on by torch.cat: vectors read these",
     ),
     (
-        # auto tmp0 = x1; auto tmp1 = c10::convert<int64_t>(tmp0);
-        re.compile(r"auto (tmp\d+) = x\d+;\s*auto tmp\d+ = c10::convert<int64_t>\(\1\);"),
+        # auto tmp0 = x1; auto tmp1 = c10::convert<uint16_t>(tmp0);
+        re.compile(r"auto (tmp\d+) = x\d+;\s*auto tmp\d+ = c10::convert<u?int\d+_t>\(\1\);"),
         "an index that is computed with, as by torch.eye or diag",
         "make the mask once, outside of the compiled function, and hand it in",
     ),

@@ -25,7 +25,8 @@ _BACKWARD = re.compile(r"^(\w+?)(?:Backward)+\d*$")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TWICE = "BackwardBackward"
 """torch/csrc/autograd: a node of the backward of a backward, which AOTAutograd has none of."""
-_OPTIMIZER = re.compile(r"aten::_(?:foreach|fused)_")
+_STEP = ".step"
+"""How an optimizer's step is named (inspector.analysis.profile_work: step_of)."""
 _ADVICE = (
     "compile the functions that have these operators, too, or write them with fewer operators on more data"
 )
@@ -33,11 +34,15 @@ _ADVICE_TWICE = (
     "take the inner gradient inside of a compiled function (torch.func.grad over functional_call), or "
     "less often: torch.compile has no backward of a backward"
 )
-_ADVICE_OPTIMIZER = "give the optimizer fused=True, or compile its step"
+_COMPILE_STEP = "compile the optimizer's step, its numbers that change as tensors (lr=torch.tensor(1e-3))"
+_FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
+"""Optimizers of torch's that have one kernel for a step, on CPUs too (torch/optim: fused)."""
 
 
 def find(case: Case) -> Iterable[Finding]:
-    if not case.graphs or case.sides is None or case.facts.graph_breaks or compile_failures(case):
+    if not case.graphs or case.in_eager or case.sides is None:
+        return
+    if case.facts.graph_breaks or compile_failures(case):
         return
     totals = case.sides.joined.compiled
     blocks = [block for block in case.sides.joined.blocks if block.compiled_ms]
@@ -69,7 +74,7 @@ def find(case: Case) -> Iterable[Finding]:
         graph=None,
         cost_ms=None,
         evidence=tuple(_evidence(case, largest))[:_SHOWN],
-        advice=_advice(largest[:_SHOWN]),
+        advice=_advice(case, largest[:_SHOWN]),
         how="measured",
         share=min(share, 1.0),
     )
@@ -87,11 +92,15 @@ def _launches(block: Block) -> float:
     return sum(kernel.calls for kernel in block.compiled_kernels)
 
 
-def _advice(largest: Sequence[Block]) -> str:
+def _advice(case: Case, largest: Sequence[Block]) -> str:
     names = [block.operators[0] for block in largest]
     if any(_TWICE in name for name in names):
         return _ADVICE_TWICE
-    return _ADVICE_OPTIMIZER if _OPTIMIZER.match(names[0]) else _ADVICE
+    if not names[0].endswith(_STEP):
+        return _ADVICE
+    asked = any("fused" in line for program in case.programs for line in program.lines)
+    fused = names[0].removesuffix(_STEP) in _FUSED and not asked
+    return f"give the optimizer fused=True, or {_COMPILE_STEP}" if fused else _COMPILE_STEP
 
 
 def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
@@ -109,7 +118,9 @@ def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
 
 
 def _function(operator: str) -> str:
-    """`logaddexp` of ``aten::logaddexp`` and of ``LogaddexpBackward0``."""
+    """`logaddexp` of ``aten::logaddexp`` and of ``LogaddexpBackward0``; an optimizer's class of its step."""
+    if operator.endswith(_STEP):
+        return operator.removesuffix(_STEP)
     match = _BACKWARD.match(operator)
     return _WORDS.sub("_", match[1]).lower() if match else operator.rpartition("::")[2]
 

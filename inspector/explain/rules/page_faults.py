@@ -28,7 +28,7 @@ _KEEPERS = ("jemalloc", "tcmalloc", "mimalloc")
 def find(case: Case) -> Iterable[Finding]:
     manifest, times = case.facts.manifest, case.times
     each = manifest.page_fault_us if manifest is not None else ()
-    if case.gpu or not each or times.faults is None or times.eager_faults is None:
+    if case.gpu or case.in_eager or not each or times.faults is None or times.eager_faults is None:
         return
     more = times.faults - times.eager_faults
     if more <= 0:

@@ -155,14 +155,15 @@ def find(case: Case) -> Iterable[Finding]:
             f"{like}{why}"
         ),
         graph=None,
-        cost_ms=cost,
+        cost_ms=None if case.in_eager else cost,
         evidence=tuple(evidence) or (Evidence(case.log_path, None, "recompiles"),),
         advice=advice,
         how="measured" if cost is not None else "estimated",
-        share=of_run,
+        share=None if case.in_eager else of_run,
         change=_change(case) if trial is not None and trial.dynamic else (),
         trial=trial,
-        account="run",
+        # Since the limit steady calls are eager's, with a look at all the guards before each.
+        account="call" if case.in_eager else "run",
     )
 
 
