@@ -1,4 +1,5 @@
 """Batch speech enhancement: a small mask estimator on STFT frames."""
+
 import math
 import time
 

@@ -1,4 +1,5 @@
 """Parallel-chain Hamiltonian Monte Carlo for robust heteroscedastic regression."""
+
 import math
 import statistics
 import time
@@ -33,17 +34,9 @@ def potential(theta, x, y):
     log_scale = 0.5 * torch.tanh(gamma @ x.T / 4.0) * 4.0 - 1.0
     z = (y - loc) * torch.exp(-log_scale)
     half = 0.5 * (nu + 1.0)
-    log_norm = (
-        torch.lgamma(half)
-        - torch.lgamma(0.5 * nu)
-        - 0.5 * torch.log(nu * math.pi)
-    )
+    log_norm = torch.lgamma(half) - torch.lgamma(0.5 * nu) - 0.5 * torch.log(nu * math.pi)
     loglik = log_norm - log_scale - half * torch.log1p(z.square() / nu)
-    prior = (
-        -0.5 * beta.square().sum(dim=1)
-        - 2.0 * gamma.square().sum(dim=1)
-        - 0.5 * (log_nu - 1.0).square()
-    )
+    prior = -0.5 * beta.square().sum(dim=1) - 2.0 * gamma.square().sum(dim=1) - 0.5 * (log_nu - 1.0).square()
     return -(loglik.sum(dim=1) + prior)
 
 

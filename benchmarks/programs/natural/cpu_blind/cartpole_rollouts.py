@@ -1,4 +1,5 @@
 """Collect on-policy rollouts from a vectorised cart-pole swing-up task."""
+
 import math
 import time
 
@@ -57,11 +58,17 @@ class ActorCritic(nn.Module):
     def __init__(self, obs=5, hidden=64):
         super().__init__()
         self.pi = nn.Sequential(
-            nn.Linear(obs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(),
+            nn.Linear(obs, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, hidden),
+            nn.Tanh(),
             nn.Linear(hidden, 1),
         )
         self.v = nn.Sequential(
-            nn.Linear(obs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(),
+            nn.Linear(obs, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, hidden),
+            nn.Tanh(),
             nn.Linear(hidden, 1),
         )
         self.log_std = nn.Parameter(torch.full((1,), -0.5))

@@ -1,4 +1,5 @@
 """Monte Carlo pricing of an Asian call under Heston stochastic volatility."""
+
 import math
 import statistics
 import time
@@ -70,9 +71,7 @@ def main():
             start = time.perf_counter()
             price, err = price_asian_call(**params)
             times.append(time.perf_counter() - start)
-            prices.setdefault(params["strike"].item(), []).append(
-                (price.item(), err.item())
-            )
+            prices.setdefault(params["strike"].item(), []).append((price.item(), err.item()))
 
     for strike, values in sorted(prices.items()):
         mean = statistics.fmean(p for p, _ in values)

@@ -1,4 +1,5 @@
 """DDIM sampling of 3D point sets with a small adaLN MLP denoiser."""
+
 import math
 import time
 

@@ -1,4 +1,5 @@
 """Streaming acoustic encoder: one frame per stream per call, sliding attention window."""
+
 import math
 import time
 

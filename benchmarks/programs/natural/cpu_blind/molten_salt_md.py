@@ -1,4 +1,5 @@
 """NVE molecular dynamics of a small molten-salt box with all pair terms."""
+
 import time
 
 import torch

@@ -1,4 +1,5 @@
 """Diffeomorphic demons registration of 2-D MRI slices."""
+
 import statistics
 import time
 
@@ -24,9 +25,7 @@ def identity_grid(batch, size):
 
 def warp(image, disp, grid):
     coords = (grid + disp).permute(0, 2, 3, 1)
-    return F.grid_sample(
-        image, coords, mode="bilinear", padding_mode="border", align_corners=True
-    )
+    return F.grid_sample(image, coords, mode="bilinear", padding_mode="border", align_corners=True)
 
 
 def smooth(field, kernel):

@@ -1,4 +1,5 @@
 """Advect and diffuse biogeochemical tracers in a closed ocean basin."""
+
 import math
 import statistics
 import time

@@ -1,4 +1,5 @@
 """LiDAR sweep preprocessing: crop, ego-motion correction, voxel grid, pillar features."""
+
 import math
 import time
 
@@ -60,9 +61,7 @@ def pillarize(points):
     offset = points[:, :3] - centroid[inverse, :3]
     spread = torch.zeros(uniq.numel(), 3).index_add_(0, inverse, offset * offset)
     spread = torch.sqrt(spread / counts[:, None])
-    feats = torch.cat(
-        [centroid, spread, zmax[:, None], torch.log1p(counts.float())[:, None]], dim=1
-    )
+    feats = torch.cat([centroid, spread, zmax[:, None], torch.log1p(counts.float())[:, None]], dim=1)
     return uniq, feats
 
 

@@ -1,4 +1,5 @@
 """Online contact torque estimation for a fleet of simulated 7-DoF arms."""
+
 import time
 
 import torch

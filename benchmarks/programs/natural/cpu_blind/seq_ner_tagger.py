@@ -1,4 +1,5 @@
 """Named entity tagger: word + character features, bidirectional LSTM, linear tag layer."""
+
 import time
 from dataclasses import dataclass
 
@@ -42,9 +43,7 @@ class Tagger(nn.Module):
         self.chars = CharCNN(cfg)
         d_in = cfg.word_dim + cfg.char_filters
         self.drop = nn.Dropout(0.3)
-        self.lstm = nn.LSTM(
-            d_in, cfg.hidden, num_layers=cfg.layers, bidirectional=True, batch_first=True
-        )
+        self.lstm = nn.LSTM(d_in, cfg.hidden, num_layers=cfg.layers, bidirectional=True, batch_first=True)
         self.norm = nn.LayerNorm(2 * cfg.hidden)
         self.highway = nn.Linear(2 * cfg.hidden, 2 * cfg.hidden)
         self.gate = nn.Linear(2 * cfg.hidden, 2 * cfg.hidden)

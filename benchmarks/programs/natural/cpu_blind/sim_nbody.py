@@ -1,4 +1,5 @@
 """Softened gravitational N-body with kick-drift-kick leapfrog."""
+
 import time
 
 import torch

@@ -1,4 +1,5 @@
 """Fit a set of anisotropic 2D Gaussians to an image (toy 2D splatting)."""
+
 import math
 import time
 

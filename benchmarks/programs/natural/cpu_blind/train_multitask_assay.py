@@ -1,4 +1,5 @@
 """Multi-task regression over assay targets: shared trunk, one head per assay."""
+
 import copy
 import time
 

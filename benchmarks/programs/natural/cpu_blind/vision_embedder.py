@@ -1,4 +1,5 @@
 """Image embedding for near-duplicate search: small ResNet backbone, GeM pooling."""
+
 import time
 
 import torch
@@ -15,9 +16,7 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(c_out)
         self.down = None
         if stride != 1 or c_in != c_out:
-            self.down = nn.Sequential(
-                nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out)
-            )
+            self.down = nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out))
 
     def forward(self, x):
         idt = x if self.down is None else self.down(x)
