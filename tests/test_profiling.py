@@ -53,20 +53,21 @@ _SEVERAL = [_callable(0, 4, 0), _callable(1, 40, 0), _callable(0, 90, 0, kind="b
 @pytest.mark.parametrize(
     ("callables", "plan"),
     [
-        ([_callable(0, 50, 0)], ProfilePlan(0, 3, 5)),
-        ([_callable(0, 50, 0, 7)], ProfilePlan(0, 10, 5)),
+        ([_callable(0, 50, 0)], ProfilePlan(0, 17, 5)),
+        ([_callable(0, 20, 0)], ProfilePlan(0, 7, 5)),
+        ([_callable(0, 50, 0, 7)], ProfilePlan(0, 24, 5)),
         ([_callable(0, 6, 0)], ProfilePlan(0, 1, 3)),
         ([_callable(0, 3, 0)], ProfilePlan(0, 1, 1)),
         ([_callable(0, 2, 0)], None),
         ([_callable(0, 9, 8)], None),
         # Rounds of ten calls, of eleven, of two; of 23, which are too many; and none that counts tell.
-        (_SEVERAL, ProfilePlan(1, 3, 10)),
-        ([_callable(0, 12, 0), _callable(1, 22, 0)], ProfilePlan(1, 3, 11)),
-        ([_callable(0, 20, 0), _callable(1, 40, 0)], ProfilePlan(1, 3, 4)),
-        ([_callable(0, 12, 0), _callable(1, 46, 0)], ProfilePlan(1, 3, 5)),
-        ([_callable(0, 13, 0), _callable(1, 22, 0)], ProfilePlan(1, 3, 5)),
+        (_SEVERAL, ProfilePlan(1, 14, 10)),
+        ([_callable(0, 12, 0), _callable(1, 22, 0)], ProfilePlan(1, 5, 11)),
+        ([_callable(0, 20, 0), _callable(1, 40, 0)], ProfilePlan(1, 17, 4)),
+        ([_callable(0, 12, 0), _callable(1, 46, 0)], ProfilePlan(1, 17, 5)),
+        ([_callable(0, 13, 0), _callable(1, 22, 0)], ProfilePlan(1, 8, 5)),
         # Too few calls are left for a round.
-        ([_callable(0, 12, 0), _callable(1, 22, 12)], ProfilePlan(1, 15, 5)),
+        ([_callable(0, 12, 0), _callable(1, 22, 12)], ProfilePlan(1, 14, 5)),
     ],
 )
 def test_steady_calls_are_chosen_after_the_last_that_compiled(
