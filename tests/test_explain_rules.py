@@ -523,6 +523,10 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     assert all(title in finding.title and finding.advice.startswith(advice) for finding in told)
     if host:
         assert [(item.path, item.line) for item in told[0].evidence] == [("p.py", 2)]
+    # Nor is what ranks exchange, and what is done for it.
+    exchange = replace(block, operators=("FSDP::all_gather",))
+    ranks = replace(joined, blocks=(*joined.blocks[:-1], exchange))
+    assert not list(outside_compiled.find(replace(case, sides=replace(profiled.sides, joined=ranks))))
     broken = replace(case.facts, graph_breaks=(GraphBreak(None, "print", (), None, False, 1, ""),))
     assert not list(outside_compiled.find(replace(case, facts=broken)))
 

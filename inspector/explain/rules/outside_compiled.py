@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from inspector.analysis.profile_work import HOOK
 from inspector.analysis.steady import MOST
+from inspector.analysis.two_sides import is_communication
 from inspector.explain.case import Case
 from inspector.explain.doubts import profile_fits
 from inspector.explain.failures import compile_failures
@@ -45,7 +47,7 @@ def find(case: Case) -> Iterable[Finding]:
     if case.facts.graph_breaks or compile_failures(case):
         return
     totals = case.sides.joined.compiled
-    blocks = [block for block in case.sides.joined.blocks if block.compiled_ms]
+    blocks = [block for block in case.sides.joined.blocks if block.compiled_ms and not _of_ranks(block)]
     outside = [block for block in blocks if block.place == "outside" and block.operators]
     if totals is None or not outside or not totals.wall_ms:
         return
@@ -78,6 +80,12 @@ def find(case: Case) -> Iterable[Finding]:
         how="measured",
         share=min(share, 1.0),
     )
+
+
+def _of_ranks(block: Block) -> bool:
+    """Exchanges between ranks and what FSDP2's hooks do around them, which nobody would compile."""
+    hook = block.operators[:1] and block.operators[0].startswith(HOOK)
+    return bool(hook) or any(is_communication(kernel.name) for kernel in block.compiled_kernels)
 
 
 def _took(block: Block) -> float:
