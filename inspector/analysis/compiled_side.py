@@ -23,6 +23,7 @@ from inspector.model.two_sides import LaunchTime, Phase
 from .dataflow import operator
 from .eager_side import Place, marked_calls, marks, within
 from .profile_work import (
+    ENGINE,
     Interval,
     Work,
     graph_key,
@@ -416,7 +417,7 @@ def _outside_name(profile: Profile, position: int) -> str:
         event = profile.host[outer]
         if event.kind == "operator" and section_of(event) in (None, "autograd"):
             name = event.name
-    return name.removeprefix("autograd::engine::evaluate_function: ")
+    return name.removeprefix(ENGINE)
 
 
 # -- CUDA graphs

@@ -21,10 +21,9 @@ VIEW_OPERATORS = frozenset({
 })  # fmt: skip
 """ATen operators that Inductor turns into another way of reading the same buffer."""
 
-VIEWS = (VIEW_OPERATORS | {"diagonal", "unfold", "view_as_real", "view_as_complex", "_conj", "_neg_view"}) - {
-    "clone",
-    "reshape",
-}
+VIEWS = VIEW_OPERATORS - {"clone", "reshape"} | {
+    "diagonal", "unfold", "view_as_real", "view_as_complex", "_conj", "_neg_view",
+}  # fmt: skip
 """Those that are views in eager as well, and move nothing."""
 
 # buf16, primals_3, reinterpret_tensor(buf4, (128, 64), (64, 1), 0): the first name that is no function

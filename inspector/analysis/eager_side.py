@@ -17,11 +17,10 @@ from inspector.frozen import dataclass
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Phase, ProgramCall, ProgramGraph
 
-from .profile_work import MARK, Interval, Work, hook_of, is_backward, outermost, section_of, step_of
+from .profile_work import ENGINE, MARK, Interval, Work, hook_of, is_backward, outermost, section_of, step_of
 from .program_calls import token
 from .sequences import align
 
-_ENGINE = "autograd::engine::evaluate_function: "
 _AGAIN = "CheckpointFunction"
 """torch/utils/checkpoint.py: in its backward the forward runs again, and that one's own backward in it."""
 _NONE = ""
@@ -249,7 +248,7 @@ def _place_backward(profile: Profile, places: dict[int, Place], marked: Sequence
             place = places.get(outer)
             if place is not None and place.phase == "backward" and _AGAIN not in profile.host[outer].name:
                 place = None
-            name = event.name.removeprefix(_ENGINE)
+            name = event.name.removeprefix(ENGINE)
             if place is not None and place.graph is not None:
                 places[position] = Place(place.graph, place.parts, "backward", name)
             else:

@@ -24,7 +24,7 @@ HOOK = "FSDP::"
 """What FSDP2 puts around its hooks, before the hook's name."""
 STEP = "Optimizer.step#"
 """What an optimizer puts around its step, before its class (torch/optim/optimizer.py: profile_hook_step)."""
-_ENGINE = "autograd::engine::evaluate_function: "
+ENGINE = "autograd::engine::evaluate_function: "
 # ## Call CompiledFxGraph f4o3yq... ##
 _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
 # graph_0_cpp_fused_gelu_0
@@ -83,7 +83,7 @@ def section_of(event: HostEvent) -> Section | None:
         return "dispatch"
     if name.startswith("## Call CompiledFxGraph "):
         return "wrapper"
-    if name.startswith(_ENGINE):
+    if name.startswith(ENGINE):
         return "autograd"
     return "mark" if event.kind == "annotation" else None
 
@@ -91,7 +91,7 @@ def section_of(event: HostEvent) -> Section | None:
 def is_backward(profile: Profile, position: int) -> bool:
     """Whether autograd's engine runs the operator."""
     event = profile.host[position]
-    return event.name.startswith(_ENGINE) or event.forward_thread != 0
+    return event.name.startswith(ENGINE) or event.forward_thread != 0
 
 
 def outermost(profile: Profile, position: int) -> int:
@@ -107,16 +107,20 @@ def outermost(profile: Profile, position: int) -> int:
 def hook_of(profile: Profile, position: int) -> str | None:
     """FSDP2's hook around what the host does, ``FSDP::all_gather``, without the module's name
     (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py)."""
-    names = (profile.host[outer].name for outer in profile.around(position))
-    name = next((name for name in names if name.startswith(HOOK)), None)
+    name = _around(profile, position, HOOK)
     return name.partition(" ")[0] if name is not None else None
 
 
 def step_of(profile: Profile, position: int) -> str | None:
     """The optimizer in whose step the host is, as ``AdamW.step``."""
-    names = (profile.host[outer].name for outer in profile.around(position))
-    name = next((name for name in names if name.startswith(STEP)), None)
+    name = _around(profile, position, STEP)
     return name.removeprefix(STEP) if name is not None else None
+
+
+def _around(profile: Profile, position: int, beginning: str) -> str | None:
+    """The name of the innermost event around one that begins so."""
+    names = (profile.host[outer].name for outer in profile.around(position))
+    return next((name for name in names if name.startswith(beginning)), None)
 
 
 def kernel_name(name: str) -> str:

@@ -87,7 +87,7 @@ def change(block: Block) -> str:
     library, before_library = library_kernels(compiled), library_kernels(eager)
     alike = library and before_library and same_kernel(before_library, library)
     # Of a block whose time is a generated kernel's, a view that both sides make says nothing.
-    if alike and sum(kernel.ms for kernel in library) >= (1 - MOST) * (block.compiled_ms or 0.0):
+    if alike and sum(kernel.ms for kernel in library) >= MOST * (block.compiled_ms or 0.0):
         names = {kernel.name for kernel in before_library}
         more = sum(kernel.ms for kernel in library if kernel.name not in names)
         if more <= 0 or more < MOST * block.difference_ms:

@@ -87,12 +87,11 @@ def settle(
         most = sum(claim.ms[1] for claim in finding.claims)
         # What no two runs could show is said once, where its rule means it whatever it costs.
         quiet = rule.name in said or finding.severity == "low"
-        if quiet and finding.cost_ms is not None and most < account.noise_ms and finding.account == "call":
-            if not rule.fact or rule.name in said:
-                continue
-            settled = None
-        else:
-            settled = books.grant(finding, rule)
+        costs = finding.cost_ms is not None and finding.account == "call"
+        unseen = quiet and costs and most < account.noise_ms
+        if unseen and (not rule.fact or rule.name in said):
+            continue
+        settled = None if unseen else books.grant(finding, rule)
         if settled is None and rule.fact:
             settled = replace(finding, claims=(), cost_ms=None, share=None, severity="low")
         if settled is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -10,7 +11,7 @@ from inspector.analysis.side_totals import NAMED
 from inspector.analysis.two_sides import HOST, compiled_parts, side_doubt
 from inspector.model.calls import Outcome
 from inspector.model.explain import How, Ledger, LedgerPart
-from inspector.model.two_sides import Sides
+from inspector.model.two_sides import Block, Sides, SideTotals
 
 from .case import Case, GraphCase, Role
 from .doubts import apart, doubts, other_kernels, profile_doubts, profile_fits
@@ -142,6 +143,12 @@ def graph_ms(graph: GraphCase) -> float | None:
         timing = graph.replay.compiled_wall or graph.replay.compiled
         return timing.median_ms if timing is not None else None
     return None
+
+
+def outside_share(totals: SideTotals, outside: Iterable[Block]) -> float:
+    """Of a profiled call, these operators outside of all graphs, and what the host took for such while a GPU
+    had nothing to do."""
+    return (sum(block.compiled_ms or 0.0 for block in outside) + totals.outside_ms) / totals.wall_ms
 
 
 def outside_graphs_ms(case: Case) -> float | None:

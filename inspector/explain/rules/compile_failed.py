@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.failures import FrameFailure, compile_failures, ended_by, hinted, in_loop
-from inspector.explain.ledger import outside_graphs_ms
+from inspector.explain.ledger import outside_graphs_ms, outside_share
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity
@@ -87,7 +87,7 @@ def _operators_outside(case: Case) -> tuple[str, float] | None:
     if not outside:
         return None
     largest = max(outside, key=lambda block: block.compiled_ms or 0.0)
-    share = (sum(block.compiled_ms or 0.0 for block in outside) + totals.outside_ms) / totals.wall_ms
+    share = outside_share(totals, outside)
     return f"{largest.operators[0]} {duration(largest.compiled_ms or 0.0)}", share
 
 

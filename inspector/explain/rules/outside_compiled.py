@@ -16,6 +16,7 @@ from inspector.analysis.two_sides import is_communication
 from inspector.explain.case import Case
 from inspector.explain.doubts import profile_fits
 from inspector.explain.failures import compile_failures
+from inspector.explain.ledger import outside_share
 from inspector.explain.rule import Rule, Stage, block_evidence
 from inspector.model.explain import Evidence, Finding
 from inspector.model.two_sides import Block
@@ -52,9 +53,10 @@ def find(case: Case) -> Iterable[Finding]:
     if totals is None or not outside or not totals.wall_ms:
         return
     inside = [block for block in outside if block.inside]
-    of_call = (_sum(inside) + totals.outside_ms) / totals.wall_ms if profile_fits(case) else 0.0
+    of_call = outside_share(totals, inside) if profile_fits(case) else 0.0
     of_work = _sum(outside) / _sum(blocks)
-    if max(of_call, of_work) < MOST:
+    share = max(of_call, of_work)
+    if share < MOST:
         return
     if of_call >= of_work:
         # Short kernels: how many there are is what takes the host's time.
@@ -68,7 +70,6 @@ def find(case: Case) -> Iterable[Finding]:
         whose = "the GPU's work" if totals.device else "the work"
         title = f"{percent(of_work)} of {whose} from one call to the next runs outside of what is compiled: "
         title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
-    share = max(of_call, of_work)
     yield Finding(
         rule="outside_compiled",
         severity="medium",
