@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from unicodedata import category
 
@@ -107,9 +108,18 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
+_LONG = 1000
+"""Characters that are counted each before they are measured once each."""
+
+
 def cells(text: str) -> int:
     """The terminal's cells that `text` takes: two for a wide character, none for a combining mark."""
-    return len(text) if text.isascii() else cell_len(text)
+    if text.isascii():
+        return len(text)
+    if len(text) <= _LONG:
+        return cell_len(text)
+    # Of a million characters few differ.
+    return sum(cell_len(char) * count for char, count in Counter(text).items())
 
 
 def _enough(there: int, width: int, taken: Callable[[int], int]) -> int:

@@ -110,6 +110,23 @@ def test_the_whole_time_of_a_training_is_a_line_of_its_log() -> None:
     assert not program(text.replace("    loss.backward()\n", "")).regions[0].logged
 
 
+def test_how_long_a_program_has_been_at_it_is_a_line_of_its_log() -> None:
+    """By step, as a rate, or kept it is a measurement."""
+    text = (
+        "import time, torch\nnet = torch.compile(torch.nn.Linear(8, 8))\nt0 = time.time()\n"
+        "for step in range(40):\n    x = net(torch.ones(8))\n    if step % 10 == 9:\n"
+        "        print(f'{step} [{time.time() - t0:.1f} s]')\n"
+    )
+    assert program(text).regions[0].logged
+    for other in (
+        "        print((time.time() - t0) / step)\n",
+        "        took = time.time() - t0\n        print(step / took)\n",
+        "        times.append(time.time() - t0)\n",
+    ):
+        lines = text.splitlines(keepends=True)
+        assert not program("".join((*lines[:-1], other))).regions[0].logged, other
+
+
 def test_what_goes_on_from_an_earlier_round_is_work_and_results_are_no_data() -> None:
     """A random walk's proposal; and of the times the later half alone is used."""
     (region,) = program(WALK).regions

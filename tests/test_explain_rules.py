@@ -237,6 +237,14 @@ def test_what_a_function_is_resumed_with_is_a_part_of_it() -> None:
     assert alone.title.startswith("forward is compiled again 1 time: ")
 
 
+def test_what_a_break_hands_on_is_advised_on_where_it_is_met_most() -> None:
+    """A coin that is thrown behind a break: a number, and another one in each call."""
+    coins = [("torch_dynamo_resume_in_step_at_75", 75, f"___stack0 > 0.{digit}") for digit in (8, 5)]
+    stride = "tensor 'gold' stride mismatch at index 0. expected 9, actual 8"
+    assert "take the break away" in compiled_again(("step", 75, stride), *coins).advice
+    assert "strides" in compiled_again(("step", 75, stride), ("step", 75, stride), *coins[:1]).advice
+
+
 def test_one_function_and_one_guard_need_no_counts() -> None:
     finding = compiled_again(("f", 1, "L['n'] == 3"), ("f", 1, "L['n'] == 4"))
     assert finding.title == "f is compiled again 2 times: L['n'] == 3"
@@ -327,6 +335,46 @@ def test_additions_are_counted_on_the_loops_that_add(profiled: Case) -> None:
     both = replace(launch, ms=1.0, kernel=kernel, leaves=(adding, other), points=12_000)
     (told,) = atomics.find(replace(profiled, graphs=(replace(graph, launches=(both,)),)))
     assert told.title.startswith("5,000 elements") and "the indices are worked out" in told.advice
+
+
+def test_what_eager_adds_up_in_less_time_is_left_to_it(profiled: Case) -> None:
+    """Histograms of gradients: left to ATen they took a third of the time. Not where eager takes as long."""
+    graph, launch = next(
+        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
+    )
+    kernel = replace(launch.kernel, source="tl.atomic_add(out_ptr0, tmp0)") if launch.kernel else None
+    adding = replace(launch, ms=1.0, kernel=kernel, leaves=(), points=5000, role="generated")
+    assert profiled.sides is not None
+    (block, *_) = profiled.sides.joined.blocks
+    for eager_ms, share in ((0.2, 1.0), (1.0, 0.7)):
+        own = replace(block, eager_ms=eager_ms, compiled_ms=1.0, launches=((graph.name, adding.call.index),))
+        sides = replace(profiled.sides, joined=replace(profiled.sides.joined, blocks=(own,)))
+        (told,) = atomics.find(replace(profiled, sides=sides, graphs=(replace(graph, launches=(adding,)),)))
+        lost = eager_ms < 1.0
+        assert told.advice.startswith("leave it to ATen, which in eager takes 200 us") == lost
+        assert told.cost_ms == pytest.approx(0.8 if lost else share) and (told.how == "measured") == lost
+        assert {(claim.over, claim.how) for claim in told.claims} == {
+            ("eager", "profiled") if lost else ("least", "estimated")
+        }
+
+
+def test_the_line_of_additions_is_that_of_the_most(profiled: Case) -> None:
+    graph, launch = next(
+        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
+    )
+    leaf = next(leaf for leaf in launch.leaves if leaf.body is not None)
+    body = LoopBody("b", (), (), ("store = ops.store('buf0', get_index, load, 'atomic_add')",))
+    few, many = (
+        replace(leaf, name=name, body=body, sizes=((count,), ()))
+        for name, count in (("few", 10), ("many", 20))
+    )
+    node = graph.fusion.nodes[0]
+    lines = {name: (SourceLocation("model.py", line),) for name, line in (("few", 7), ("many", 8))}
+    nodes = tuple(replace(node, name=name, sources=place) for name, place in lines.items())
+    told = replace(graph, fusion=replace(graph.fusion, nodes=nodes))
+    both = replace(launch, leaves=(few, many))
+    assert atomics._places(told, both) == lines["many"]
+    assert atomics._places(graph, both) == launch.sources
 
 
 def test_sorting_is_no_advice_where_eager_sorts_and_takes_longer(profiled: Case) -> None:
@@ -499,6 +547,14 @@ def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -
             "most of it in AdamW.step 90.0 ms",
             "give the optimizer",
         ),
+        (
+            0.0,
+            ("aten::matmul",),
+            False,
+            "most of it in aten::matmul 90.0 ms",
+            "most of that is library calls",
+        ),
+        (0.0, ("aten::add",), False, "most of it in aten::add 90.0 ms", "compile the functions"),
         (0.0, ("aten::add",), True, "", ""),
     ],
 )

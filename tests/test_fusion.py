@@ -22,7 +22,7 @@ from inspector.analysis.traffic import symbol_hints
 from inspector.cli import cli
 from inspector.model.code import ExampleInput
 from inspector.model.decision import Decision
-from inspector.model.fusion import FusionReport
+from inspector.model.fusion import FusionReport, Missed
 from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import fold
@@ -228,6 +228,38 @@ def test_reductions_over_other_axes_are_no_matter_of_layouts() -> None:
     other = build.computed("op1", (build.dep("buf0", "63 - c0", c0=64), dense("x")), (64,), reduce=(100,))
     (missed,) = analyse_fusion(build.scheduled((rows, other), (rows, other), fusion=log)).missed
     assert missed.category == "index_mismatch" and "buf0" in missed.plain
+
+
+def test_a_sum_down_the_columns_of_what_another_writes_by_rows_cannot_fuse() -> None:
+    """A bias's gradient, summed in parts; one along the rows might."""
+
+    def missed(index: str) -> Missed:
+        one = producer(users="op1 OUTPUT")
+        read = build.dep("buf0", index, c0=4, c1=100, c2=16)
+        two = build.computed("op1", (read,), (4, 100), reduce=(16,), users="OUTPUT")
+        log = build.fusion_log(("op0", "op1", "memory deps did not match"))
+        (pair,) = analyse_fusion(build.scheduled((one, two), (one, two), fusion=log)).missed
+        return pair
+
+    down = missed("1600*c0 + c1 + 100*c2")
+    assert (down.category, down.possible) == ("index_mismatch", False)
+    assert down.plain == "op1 reduces buf0 down its columns" and "layouts agree" not in down.advice
+    along = missed("1600*c0 + 16*c1 + c2")
+    assert along.possible and "layouts agree" in along.advice
+
+
+def test_reductions_that_are_split_in_another_way_are_nothing_to_change() -> None:
+    """A sum over rows, and one of what is divided by it, whose loops torch had merged: ``[s0*s1]``."""
+    rows = build.computed("op0", (dense("x"),), (6400,), reduce=(9,), inputs=(X,), users="op1")
+    split = build.computed("op1", (build.dep("buf0", "100*c0 + c1", c0=64, c1=100),), (64, 100), reduce=(9,))
+    log = build.fusion_log(("op0", "op1", "numel/rnumel mismatch (non-reduce)"))
+    rows, split = (
+        build.replace(node, sizes=((sizes), ("s2",)))
+        for node, sizes in ((rows, ("s0*s1",)), (split, ("s0", "s1")))
+    )
+    (missed,) = analyse_fusion(build.scheduled((rows, split), (rows, split), fusion=log)).missed
+    assert missed.category == "iteration_ranges" and not missed.possible
+    assert missed.advice.startswith("Nothing in the program")
 
 
 def test_a_common_read_is_saved_once_and_a_dead_buffer_twice() -> None:

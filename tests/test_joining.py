@@ -406,6 +406,23 @@ def test_what_runs_between_two_graphs_is_outside_on_both_sides() -> None:
     assert [(place.graph, place.parts) for _, place in sorted(places.items())] == once_placed * 2
 
 
+def test_of_the_same_calls_eager_runs_the_graphs_that_compiled_code_ran() -> None:
+    """Two calls that train and one that evaluates, behind which no third one trains."""
+    turns = [100.0 * turn for turn in range(3)]
+    host = [HostEvent("annotation", "inspector: call", 1, start, 80) for start in turns]
+    host += [
+        _operator(f"aten::{name}", start + at) for start in turns for name, at in (("relu", 1), ("mul", 20))
+    ]
+    host += [
+        HostEvent("annotation", f"ProfilerStep#{turn}", 1, start, 90) for turn, start in enumerate(turns)
+    ]
+    trained, evaluated = _program("relu", "mul"), replace(_program("relu"), compile_id="0/1")
+    graphs = [trained, trained, evaluated]
+    for known, ran in ((3, ["0/0"] * 4 + ["0/1", None]), (None, ["0/0"] * 4 + ["0/1", "0/0"])):
+        places = place_eager(Profile("", tuple(host), ()), graphs, 3.0, (), known).places
+        assert [place.graph for _, place in sorted(places.items())] == ran
+
+
 def test_what_a_hook_does_is_its_own_on_both_sides() -> None:
     """FSDP2 gathers the next block's weights where autograd comes to this one, as the hook of any node."""
 

@@ -61,11 +61,16 @@ _SEVERAL = [_callable(0, 4, 0), _callable(1, 40, 0), _callable(0, 90, 0, kind="b
         ([_callable(0, 2, 0)], None),
         ([_callable(0, 9, 8)], None),
         # Rounds of ten calls, of eleven, of two; of 23, which are too many; and none that counts tell.
-        (_SEVERAL, ProfilePlan(1, 14, 10)),
+        (_SEVERAL, ProfilePlan(1, 19, 10)),
         ([_callable(0, 12, 0), _callable(1, 22, 0)], ProfilePlan(1, 5, 11)),
         ([_callable(0, 20, 0), _callable(1, 40, 0)], ProfilePlan(1, 17, 4)),
         ([_callable(0, 12, 0), _callable(1, 46, 0)], ProfilePlan(1, 17, 5)),
         ([_callable(0, 13, 0), _callable(1, 22, 0)], ProfilePlan(1, 8, 5)),
+        # Two calls before each backward, of which the first begins the round.
+        (
+            [_callable(0, 100, 0, 1), _callable(0, 50, 0, kind="backward")],
+            ProfilePlan(0, 19, 4),
+        ),
         # Too few calls are left for a round.
         ([_callable(0, 12, 0), _callable(1, 22, 12)], ProfilePlan(1, 14, 5)),
     ],

@@ -69,10 +69,11 @@ def place_eager(
     graphs: Sequence[ProgramGraph],
     calls_per_pass: float = 1.0,
     behind: Sequence[Sequence[str]] = (),
+    known_calls: int | None = None,
 ) -> Placed:
     """`graphs` in the order in which one pass through the program runs them, each as often as it runs, and
     the operators that the program runs outside of them `behind` each. A pass is several steady calls where it
-    calls its most called frame several times."""
+    calls its most called frame several times. `known_calls`: of the profile that the order is from."""
     outside = [ProgramGraph(_NONE, tuple(ProgramCall("", name, None) for name in names)) for names in behind]
     graphs = [part for both in zip_longest(graphs, outside) for part in both if part is not None]
     once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
@@ -85,8 +86,8 @@ def place_eager(
         passes = passes_of(wanted, names)
         calls = max(round(passes * calls_per_pass), 1)
     else:
-        # What was profiled may begin and end within a pass.
-        passes = math.ceil(calls / calls_per_pass) + (calls_per_pass != 1)
+        # What was profiled may begin and end within a pass; the same calls did so on the other side.
+        passes = math.ceil(calls / calls_per_pass) + (calls_per_pass != 1 and calls != known_calls)
     # Which graph in the pass each call is of, as one may run several times.
     runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
     ends = {place for place, run in enumerate(runs) if runs[place + 1 : place + 2] != [run]}

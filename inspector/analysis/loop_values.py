@@ -33,7 +33,7 @@ _MOST_VALUES = 1 << 16
 """Values of one body."""
 _LONGEST = 50_000
 """Characters of what a statement is made of."""
-_MOST_STEPS = 200_000
+_MOST_STEPS = 50_000
 """Statements that are gone through, those of a part as often as it is used."""
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b,

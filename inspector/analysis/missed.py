@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.frozen import dataclass
 from inspector.model.decision import NO_EVIDENCE, Category, Decision, Verdict
 from inspector.model.fusion import Access, FusionGroup, Missed, NodeTraffic
-from inspector.model.schedule import SchedulerNode
+from inspector.model.schedule import Dependency, SchedulerNode
 from inspector.model.source import numel
 
 from .decisions import Decisions, most_informative, shared_accesses
@@ -37,6 +38,17 @@ _OUTSIDE = WALLS | {"part"}
 _MOST_BETWEEN = 4
 
 _LONG_INDEX = 60
+
+
+_COLUMNS_ADVICE = (
+    "Nothing in the layout: a sum down the columns, as a bias's gradient is, reads rows that others have "
+    "written. A Linear in front of a normalization that centres needs no bias."
+)
+
+_ALIKE_ADVICE = (
+    "Nothing in the program: both reduce as much to as many results; torch fuses only loops that are split "
+    "alike."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +158,8 @@ class _Finder:
         if category == "extern_kernel" and wall is not None:
             advice = advice or around_library(self._call_name(wall), wall.device or "")
         info = CATEGORIES[category]
+        columns = self._sums_columns(one, two, shared) if category == "index_mismatch" else ""
+        alike = category == "iteration_ranges" and self._written_otherwise(one, two)
         verdict: Verdict = decision.verdict if decision is not None else "never_tried"
         return Missed(
             first=one.name,
@@ -155,9 +169,9 @@ class _Finder:
             verdict=verdict,
             category=category,
             reason=(decision.reason or "") if decision is not None else "",
-            plain=plain,
-            advice=advice or info.advice,
-            possible=info.possible,
+            plain=columns or plain,
+            advice=_COLUMNS_ADVICE if columns else _ALIKE_ADVICE if alike else advice or info.advice,
+            possible=info.possible and not columns and not alike,
             inferred=decision is None or decision.inferred or category != decision.category,
             line=decision.line if decision is not None else None,
             first_sources=one.sources,
@@ -305,6 +319,29 @@ class _Finder:
         leaf = self.leaves.get(group.nodes[0])
         return group.kernel or (leaf.kernel if leaf is not None and leaf.kernel else "a library call")
 
+    def _sums_columns(self, one: FusionGroup, two: FusionGroup, shared: Sequence[Access]) -> str:
+        """That one of the two reduces what they share down its columns, if the other reduces nothing: its
+        loops would have to run from row to row for each result. Empty elsewhere."""
+        reducing = [
+            (group, leaf)
+            for group in (one, two)
+            for name in group.nodes
+            if (leaf := self.leaves.get(name)) is not None and leaf.sizes and numel(leaf.sizes[1]) != 1
+        ]
+        if len({group.name for group, _ in reducing}) != 1:
+            return ""
+        roots = {access.memory: access.buffer for access in shared}
+        for _, leaf in reducing:
+            for dep in (*leaf.met, *leaf.unmet):
+                if (buffer := roots.get(self.memory.root(dep.buffer))) and _down_columns(leaf, dep):
+                    return f"{leaf.name} reduces {buffer} down its columns"
+        return ""
+
+    def _written_otherwise(self, one: FusionGroup, two: FusionGroup) -> bool:
+        """Whether both reduce as much to as many results, in loops that are split in other ways."""
+        first, second = ({_products(self.nodes[name].ranges) for name in group.nodes} for group in (one, two))
+        return len(first) == 1 and first == second and all(reduced for _, reduced in first)
+
     def _ranges(self, group: FusionGroup) -> str:
         texts = dict.fromkeys(self.nodes[name].ranges for name in group.nodes if self.nodes[name].ranges)
         return " / ".join(list(texts)[:3]) or "unknown"
@@ -324,3 +361,25 @@ class _Finder:
                     text = f"[{dep.index}]" + (f" {{{loops}}}" if loops else "")
                     return text if len(text) <= _LONG_INDEX else ""
         return ""
+
+
+def _products(ranges: str) -> tuple[str, str]:
+    """The factors of the loops and of the reduction, of `NodeTraffic.ranges`, in order: those of
+    ``[s21*s39] reduce [s61]`` are those of ``[s39, s21] reduce [s61]``."""
+    loops, _, reduced = ranges.partition("reduce")
+    return "*".join(sorted(re.findall(r"\w+", loops))), "*".join(sorted(re.findall(r"\w+", reduced)))
+
+
+def _down_columns(leaf: SchedulerNode, dep: Dependency) -> bool:
+    """Whether a reduction steps over elements that lie side by side, one for each of its results."""
+    reduced: set[str] = set()
+    left = numel(leaf.sizes[1]) if leaf.sizes else None
+    for name, extent in reversed(dep.ranges):
+        if not isinstance(left, int) or not isinstance(extent, int) or left <= 1 or left % extent:
+            break
+        reduced.add(name)
+        left //= extent
+    side_by_side = {
+        term for name, _ in dep.ranges for term in (dep.index or "").split(" + ") if term.strip("()") == name
+    }
+    return left == 1 and bool(reduced) and bool(side_by_side) and side_by_side.isdisjoint(reduced)

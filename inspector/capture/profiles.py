@@ -49,17 +49,19 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     """By the calls of the baseline's compiled run: those of the callable that is called most, after the
     last that compiled. None, with a note for the user, where no two steady calls follow each other."""
     records = read_records(run / "baseline" / "compiled", str)
-    called = [
+    counted = [
         item
         for record in records
         if record.calls is not None and (record.calls.rank or 0) == 0
         for item in record.calls.callables
-        if item.kind == "call" and item.calls
+        if item.kind in ("call", "backward") and item.calls
     ]
+    called = [item for item in counted if item.kind == "call"]
     if not called:
         return None, ""
     main = max(called, key=lambda item: (item.calls, -item.order))
-    plan = plan_calls(main, _round(main, called))
+    # Several calls before each backward are a round too, if what is called without it does not spoil that.
+    plan = plan_calls(main, max(_round(main, called), _round(main, counted)))
     return (
         plan,
         "" if plan else "nothing was profiled: the program makes no two steady calls of compiled code",
@@ -96,7 +98,13 @@ def plan_calls(main: CompiledCallable, round_calls: int = 1) -> ProfilePlan | No
     if round_calls <= left - 2:
         calls = max(calls // round_calls, 1) * round_calls
     settle = min(_SETTLE, max(left - calls - 2, 0) // 2)
-    plan = ProfilePlan(main.order, steady + settle, calls)
+    first = steady + settle
+    if calls % round_calls == 0:
+        # Behind the warm-up a round begins, as the program's first call begins one.
+        later = first + -(first + 1) % round_calls
+        starts = (later, later - round_calls)
+        first = next((at for at in starts if steady <= at <= main.calls - calls - 2), first)
+    plan = ProfilePlan(main.order, first, calls)
     # Of a whole round no other number of calls is like all.
     return _known_sizes(main, plan) or _like_all(main, plan, calls if round_calls > 1 else 2)
 

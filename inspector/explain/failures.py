@@ -59,12 +59,15 @@ def ended_by(case: Case, item: FrameFailure) -> bool:
 
 
 def in_loop(case: Case, item: FrameFailure) -> bool:
-    """Whether the frame was given up for a loop that is around the line itself: what a loop calls is compiled
-    by itself."""
+    """Whether the frame was given up for a loop that is around the line itself, or has it as its condition:
+    what a loop calls is compiled by itself."""
     place = item.place
     if place is None or _IN_LOOP.search(item.text) is None:
         return False
-    return any(program.in_loop(place.line) for program in case.programs_of(place)[:1])
+    return any(
+        program.in_loop(place.line) or program.line(place.line).startswith("while ")
+        for program in case.programs_of(place)[:1]
+    )
 
 
 def _of_events(case: Case) -> Iterator[FrameFailure]:

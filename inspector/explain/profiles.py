@@ -15,7 +15,7 @@ from inspector.analysis.compiled_side import (
     place_compiled,
     waiting_operators,
 )
-from inspector.analysis.eager_side import place_eager, places_of
+from inspector.analysis.eager_side import marked_calls, place_eager, places_of
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.profile_work import work_of
 from inspector.analysis.program_calls import program_graph
@@ -139,7 +139,9 @@ def join_profiles(
         work, device = work_of(eager)
         known = [number for number, compile_id in enumerate(regions) if compile_id in programs]
         order = [programs[regions[number]] for number in known]
-        placed = place_eager(eager, order, calls_per_pass, [behind[number] for number in known if behind])
+        outside = [behind[number] for number in known if behind]
+        same = marked_calls(compiled) if compiled is not None else None
+        placed = place_eager(eager, order, calls_per_pass, outside, same)
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())

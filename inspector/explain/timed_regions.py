@@ -49,8 +49,8 @@ class TimedRegion:
     the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
     between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
     the like of its times is used. `logged`: its time is not kept, and it is one round of a loop, or some of
-    them until the loop sets the clock again, or a training as a whole: what such a program says of it is no
-    measurement of one call.
+    them until the loop sets the clock again, or a training as a whole, or what has passed since the loop
+    began: what such a program says of it is no measurement of one call.
     """
 
     first: int
@@ -75,11 +75,11 @@ def timed_regions(
                 looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
                 for region, end, clock in _regions_of_body(tree, body, reaching, waiting, robust):
                     carried = _carrying(owner, region) if looping else frozenset()
-                    again = _set_again(end, clock)
-                    rounds = looping or again is not None or _training(body, region, clock)
+                    told = _set_again(end, clock) or _training(body, region, clock) or _elapsed(end, clock)
+                    rounds = looping or told
                     yield replace(
                         region,
-                        logged=rounds and not _kept(again or end),
+                        logged=rounds and not any(map(_kept, _difference_statements(end, clock))),
                         robust=robust or (looping and _first_left_out(end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                     )
@@ -169,15 +169,14 @@ def _first_left_out(end: ast.stmt, text: str) -> bool:
     return False
 
 
-def _set_again(end: ast.stmt, clock: str) -> ast.stmt | None:
-    """The statement of a loop that takes the difference of a clock which the loop sets again, as a training
-    loop does that logs a step's time every so often: only the first of its times has the first call."""
+def _set_again(end: ast.stmt, clock: str) -> bool:
+    """Whether a loop takes the difference of a clock and sets it again, as a training loop does that logs a
+    step's time every so often: only the first of its times has the first call."""
     if not isinstance(end, ast.For | ast.While | ast.AsyncFor):
-        return None
-    inside = [node for node in ast.walk(end) if isinstance(node, ast.stmt) and not hasattr(node, "body")]
-    if not any(isinstance(node, ast.Assign) and clock in map(dotted, node.targets) for node in inside):
-        return None
-    return next((node for node in inside if clock in _differences([node])), None)
+        return False
+    inside = [node for node in ast.walk(end) if isinstance(node, ast.Assign)]
+    again = any(clock in map(dotted, node.targets) for node in inside)
+    return again and bool(_difference_statements(end, clock))
 
 
 def _training(body: Sequence[ast.stmt], region: TimedRegion, clock: str) -> bool:
@@ -189,12 +188,34 @@ def _training(body: Sequence[ast.stmt], region: TimedRegion, clock: str) -> bool
         if isinstance(item, ast.For | ast.While)
         for node in ast.walk(item)
     )
-    divided = any(
-        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _mentions(node, frozenset({clock}))
-        for item in inside
-        for node in ast.walk(item)
+    return trains and not any(_divided(item, clock) for item in inside)
+
+
+def _elapsed(end: ast.stmt, clock: str) -> bool:
+    """Whether a loop tells now and then how long the program has been at it, as it is."""
+    loop = isinstance(end, ast.For | ast.While | ast.AsyncFor)
+    return loop and not _divided(end, clock)
+
+
+def _divided(statement: ast.stmt, clock: str) -> bool:
+    """Whether the difference to a clock, or a name that it is given, is divided or divides: a time of each
+    step, or a rate."""
+    names = {clock}
+    for node in _difference_statements(statement, clock):
+        if isinstance(node, ast.Assign):
+            names.update(map(dotted, node.targets))
+    return any(
+        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _mentions(node, frozenset(names))
+        for node in ast.walk(statement)
     )
-    return trains and not divided
+
+
+def _difference_statements(statement: ast.stmt, clock: str) -> list[ast.stmt]:
+    """Those inside of it that take the difference to a clock."""
+    inside = [
+        node for node in ast.walk(statement) if isinstance(node, ast.stmt) and not hasattr(node, "body")
+    ]
+    return [node for node in inside if clock in _differences([node])]
 
 
 def _kept(statement: ast.stmt) -> bool:

@@ -27,7 +27,7 @@ RULES: dict[str, Plain] = {
     ),
     "eager_in_disguise": Plain("Nothing was compiled", "nothing of the program was compiled"),
     "library_kernel_differs": Plain(
-        "The library picks a slower kernel",
+        "A library takes longer than in eager",
         "for the same operator a library runs another kernel than in eager, and it is slower",
     ),
     "random_numbers": Plain(

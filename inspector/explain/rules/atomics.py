@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launches
+from inspector.explain.claims import on_block, on_launches
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.estimate import ATOMIC_NS
 from inspector.explain.launches import indexed_by_data
@@ -19,7 +19,8 @@ from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, ti
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
-from inspector.model.source import numel
+from inspector.model.source import SourceLocation, numel
+from inspector.model.two_sides import Block
 from inspector.units import duration
 
 # tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
@@ -41,12 +42,14 @@ _WORKED_OUT = "_unsafe_index_put"
 """In names of kernels: what autograd makes of ``aten._unsafe_index``, which torch/_decomp alone writes, with
 indices of its own (torch/_inductor/utils.py: get_fused_kernel_name)."""
 _LEAVE_OUT = ", or leave this operator out of the compiled function"
+_Costly = tuple[float, int, GraphCase, Launch]
+"""Milliseconds, elements and whose."""
 SAVED = 0.7
 """Against sorting by index first, or a reduction where the indices allow one."""
 
 
 def find(case: Case) -> Iterable[Finding]:
-    costly = []
+    costly: list[_Costly] = []
     own = False
     for graph, launch in case.launches():
         if launch.role == "fallback" and _FALLBACK.search(launch.name):
@@ -71,7 +74,11 @@ def find(case: Case) -> Iterable[Finding]:
     if not costly:
         return
     costly.sort(key=lambda item: -item[0])
-    cost = case.within_call(sum(ms for ms, _, _, _ in costly) * SAVED)
+    lost = _lost(case, costly)
+    known = {place for _, block, _ in lost for place in block.launches}
+    rest = [item for item in costly if (item[2].name, item[3].call.index) not in known]
+    guessed = case.within_call(sum(ms for ms, _, _, _ in rest) * SAVED)
+    cost = guessed + sum(ms for _, _, ms in lost)
     share = case.share(cost)
     _, _, graph, launch = costly[0]
     # Nothing quicker is known then: ATen's own kernel takes as long, and there is nothing to sort.
@@ -83,12 +90,14 @@ def find(case: Case) -> Iterable[Finding]:
         advice = _SORTS.format(_ADVICE, duration(sorting)) if slower else _SORT + _ADVICE
     else:
         advice = _COMPUTED_ADVICE + ("" if quick else _LEAVE_OUT)
+    if lost:
+        advice = _as_eager(lost) + advice
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
         evidence.append(
             owner.launch_evidence(kernel, f"{count:,} elements, {timed(kernel, ms)}: {kernel.name}")
         )
-        evidence += [source_evidence(case, place) for place in kernel.sources[:1]]
+        evidence += [source_evidence(case, place) for place in _places(owner, kernel)[:1]]
     yield Finding(
         rule="atomics",
         # That there is no kernel for it comes first, where there is none.
@@ -96,16 +105,47 @@ def find(case: Case) -> Iterable[Finding]:
         title=_title(costly),
         graph=graph.name,
         cost_ms=cost,
-        claims=tuple(
-            # Of what is known to be quicker nothing is left then.
-            replace(claim, ms=(0.0, claim.ms[1])) if slower else claim
-            for claim in on_launches(
-                ((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost
-            )
+        claims=(
+            *(
+                on_block(number, (min(case.least_lost_ms(block), ms), ms), "profiled")
+                for number, block, ms in lost
+            ),
+            *(
+                # Of what is known to be quicker nothing is left then.
+                replace(claim, ms=(0.0, claim.ms[1])) if slower else claim
+                for claim in on_launches(
+                    ((owner, kernel, ms) for ms, _, owner, kernel in rest), "estimated", guessed
+                )
+            ),
         ),
         evidence=tuple(evidence),
         advice=advice,
+        how="estimated" if rest else "measured",
         share=share,
+    )
+
+
+def _lost(case: Case, costly: Sequence[_Costly]) -> list[tuple[int, Block, float]]:
+    """Blocks that surely take longer than in eager, with their places, and what they lost by adding so."""
+    lost = []
+    for number, block in case.slower:
+        own = [
+            ms
+            for ms, _, graph, launch in costly
+            if launch.role != "fallback" and (graph.name, launch.call.index) in block.launches
+        ]
+        if own:
+            lost.append((number, block, min(sum(own), block.difference_ms)))
+    return lost
+
+
+def _as_eager(lost: Sequence[tuple[int, Block, float]]) -> str:
+    """Advice to leave the adding to ATen, with what all that the blocks do takes in eager."""
+    took = duration(sum(block.eager_ms or 0.0 for _, block, _ in lost))
+    more = " and register_autograd" if any(block.phase == "backward" for _, block, _ in lost) else ""
+    return (
+        f"leave it to ATen, which in eager takes {took} with all around it: call it in a "
+        f"torch.library.custom_op (with register_fake{more}); or "
     )
 
 
@@ -115,7 +155,7 @@ def _sorting_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
     return sum(kernel.ms for kernel in own if _SORTING.search(kernel.name))
 
 
-def _title(costly: Sequence[tuple[float, int, GraphCase, Launch]]) -> str:
+def _title(costly: Sequence[_Costly]) -> str:
     """Of all launches, the longest first."""
     ms, points, _, launch = costly[0]
     said = f"{points:,} elements are added into cells one by one ({timed(launch, ms)})"
@@ -127,6 +167,13 @@ def _title(costly: Sequence[tuple[float, int, GraphCase, Launch]]) -> str:
     return f"{said}, and {more:,} in {where} ({duration(rest)})"
 
 
+def _places(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
+    """The user's lines whose operators add most elements; the launch's where that is not known."""
+    adding = max(filter(_adds, launch.leaves), key=_elements, default=None)
+    own = (node.sources for node in graph.fusion.nodes if adding is not None and node.name == adding.name)
+    return next(own, ()) or launch.sources
+
+
 def _adds(leaf: SchedulerNode) -> bool:
     """``ops.store('buf0', get_index_2, load, 'atomic_add')``"""
     return leaf.body is not None and any("'atomic_add'" in line for line in leaf.body.lines)
@@ -134,12 +181,11 @@ def _adds(leaf: SchedulerNode) -> bool:
 
 def _added(launch: Launch) -> int:
     """Elements that the launch's own additions go over: not those of other loops in the same kernel."""
-    points = [
-        (numel(leaf.sizes[0]) or 0) * (numel(leaf.sizes[1]) or 0)
-        for leaf in launch.leaves
-        if leaf.sizes is not None and _adds(leaf)
-    ]
-    return sum(points) or launch.points or 0
+    return sum(map(_elements, filter(_adds, launch.leaves))) or launch.points or 0
+
+
+def _elements(leaf: SchedulerNode) -> int:
+    return (numel(leaf.sizes[0]) or 0) * (numel(leaf.sizes[1]) or 0) if leaf.sizes is not None else 0
 
 
 def _by_data(launch: Launch) -> bool:

@@ -3,7 +3,7 @@
 Looks at: profiles of both sides, block by block; and replays, which time a library's call with eager's
 strides as well (inspector/replay/worker/reference/eager_strides.py). What a library chooses follows from
 sizes, strides and dtype, and of these Inductor changes strides: its layout optimisation makes convolutions
-channels-last.
+channels-last. Or it runs the same kernel, and copies into the layout that this wants.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _NO_LAYOUTS = (
     "try it without Inductor's layout optimisation, which makes convolutions channels-last: "
     "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
 )
+_COPY = "aten::copy_"
 _Saved = tuple[GraphCase, Launch, float]
 """A call, and the milliseconds per steady call that eager's strides save, below 0 where they cost."""
 
@@ -64,12 +65,17 @@ def find(case: Case) -> Iterable[Finding]:
             "it is handed the strides that eager hands it",
         )
     yield from _blocks(case, {(graph.name, launch.call.index): saved for graph, launch, saved in calls})
+    yield from _copying(case)
 
 
 def _optimised(graph: GraphCase, launch: Launch) -> bool:
     """Whether Inductor's layout optimisation made it channels-last."""
-    off = graph.config.get("torch._inductor.config.layout_optimization") == "False"
-    return "convolution" in launch.name and not off and any(map(_innermost, launch.restrided))
+    changed = "convolution" in launch.name and not _layouts_off(graph)
+    return changed and any(map(_innermost, launch.restrided))
+
+
+def _layouts_off(graph: GraphCase) -> bool:
+    return graph.config.get("torch._inductor.config.layout_optimization") == "False"
 
 
 def _innermost(tensor: Restrided) -> bool:
@@ -143,6 +149,42 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
             ),
             trial=_WITHOUT_LAYOUTS if convolution else None,
         )
+
+
+def _copying(case: Case) -> Iterable[Finding]:
+    """Convolutions of a CPU that run the same kernel as in eager, behind copies into the layout that this
+    wants: a backward's, whose forward one Inductor made channels-last."""
+    blocks = [
+        item
+        for item in ([] if case.gpu else case.slower)
+        if CONVOLUTIONS.issuperset(item[1].operators)
+        and _copied_ms(item[1]) > MOST * item[1].difference_ms
+        and not any(graph.name == item[1].graph and _layouts_off(graph) for graph in case.graphs)
+    ]
+    if not blocks:
+        return
+    blocks.sort(key=lambda item: -_copied_ms(item[1]))
+    block = blocks[0][1]
+    copied = duration(sum(_copied_ms(item) for _, item in blocks))
+    others = f", with {plural(len(blocks) - 1, 'block')} like it" if len(blocks) > 1 else ""
+    yield lost_finding(
+        case,
+        blocks,
+        rule="library_kernel_differs",
+        title=f"{label(block)}: {both_times(block)}, the same library kernel, which copies what it is handed "
+        f"into another layout: {copied}{others}",
+        advice=_NO_LAYOUTS,
+        trial=_WITHOUT_LAYOUTS,
+    )
+
+
+def _copied_ms(block: Block) -> float:
+    """What is copied more than in eager."""
+    compiled, eager = (
+        sum(kernel.taken_ms for kernel in kernels if kernel.name == _COPY)
+        for kernels in (block.compiled_kernels, block.eager_kernels)
+    )
+    return compiled - eager
 
 
 def _longest(block: Block) -> tuple[KernelTime, KernelTime]:

@@ -33,6 +33,14 @@ _STEP = ".step"
 _ADVICE = (
     "compile the functions that have these operators, too, or write them with fewer operators on more data"
 )
+_ADVICE_LIBRARY = (
+    "most of that is library calls, which run the same where they are compiled: do fewer of them, or on less"
+)
+_LIBRARY = re.compile(
+    r"::_?(?:matmul|b?mm|addmm|baddbmm|linear|einsum|tensordot|conv\w*|linalg_\w+|fft_\w+|lstm|gru|cdist|sort|topk|"
+    r"scaled_dot_product\w*|multinomial|normal_?|randn?|cholesky\w*)$"
+)
+"""Operators that Inductor leaves to libraries or to ATen, as eager does."""
 _ADVICE_TWICE = (
     "take the inner gradient inside of a compiled function (torch.func.grad over functional_call), or "
     "less often: torch.compile has no backward of a backward"
@@ -106,7 +114,8 @@ def _advice(case: Case, largest: Sequence[Block]) -> str:
     if any(_TWICE in name for name in names):
         return _ADVICE_TWICE
     if not names[0].endswith(_STEP):
-        return _ADVICE
+        library = sum(_took(block) for block in largest if _LIBRARY.search(block.operators[0]))
+        return _ADVICE_LIBRARY if library > MOST * _sum(largest) else _ADVICE
     asked = any("fused" in line for program in case.programs for line in program.lines)
     fused = names[0].removesuffix(_STEP) in _FUSED and not asked
     return f"give the optimizer fused=True, or {_COMPILE_STEP}" if fused else _COMPILE_STEP

@@ -141,12 +141,12 @@ def find(case: Case) -> Iterable[Finding]:
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     kinds = Counter(guard_kind(item.reason) for item in most)
     kind, of_kind = kinds.most_common(1)[0] if kinds else ("", 0)
-    why = next(
-        (guard_text(item.reason) for item in most if guard_kind(item.reason) == kind), "recompile limit"
-    )
+    reason = next((item.reason for item in most if guard_kind(item.reason) == kind), "")
+    why = guard_text(reason) if reason else "recompile limit"
     like = f"{of_kind} of the {len(most)} like " if 1 < of_kind < len(most) else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
-    advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, kind, most)
+    handed = from_break or _FROM_BREAK.search(reason) is not None
+    advice, trial = (_BREAK_FIRST, None) if handed else _advice(case, kind, most)
     yield Finding(
         rule="recompiles",
         severity=severity,

@@ -84,10 +84,10 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
 def _counts(graph: GraphCase, pair: Missed, calls: AbstractSet[int]) -> bool:
     """Both sides are generated code that could share a loop, one of them in `calls`, which bytes bound; the
     bytes are known, and no third kernel needs the one for the other: a sum over everything has to end before
-    what divides by it begins."""
+    what divides by it begins; nor does one sum down the columns of what the other writes by rows."""
     groups = [group for name in (pair.first, pair.second) if (group := graph.fusion.group(name)) is not None]
     own = len(groups) == 2 and not any(group.is_wall for group in groups)
-    if not own or not pair.bytes or pair.between or pair.category == "extern_kernel":
+    if not own or not pair.bytes or pair.between or not pair.possible:
         return False
     if not any(calls & set(group.calls) for group in groups):
         return False
