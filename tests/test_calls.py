@@ -579,6 +579,21 @@ def written(tmp_path: Path) -> list[dict[str, Any]]:
     return [data for data in map(json.loads, lines) if data["kind"] == "calls"]
 
 
+def test_what_passes_between_steady_calls_is_known_from_the_last_that_compiled(
+    journal: Journal, tmp_path: Path
+) -> None:
+    entry = journal.entry("f", "m.py:3")
+    for number, (opened, closed) in enumerate([(0, 9), (10, 50), (60, 62), (70, 73), (90, 95)]):
+        cold = number < 2
+        entry.add(1.0, cold)
+        journal.passed(opened * 1_000_000, closed * 1_000_000, cold)
+    journal.write()
+    assert written(tmp_path)[-1]["steady_span"] == {"calls": 3, "span_ms": 45.0, "inside_ms": 10.0}
+    record = parse_record((tmp_path / "record" / "rank0.jsonl").read_text(), "rank0.jsonl")
+    assert record.calls is not None and record.calls.steady_span is not None
+    assert record.calls.steady_span.outside == pytest.approx(35 / 45)
+
+
 def test_steady_cold_and_first_calls(journal: Journal, tmp_path: Path) -> None:
     entry = journal.entry("f", "m.py:3")
     for number, cold in enumerate([False, False, True, *[False] * 1200]):

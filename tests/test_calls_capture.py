@@ -89,6 +89,9 @@ def test_calls_breaks_given_up_frames_and_recompiles() -> None:
     assert named["sized"].cold_index[:2] == (0, 1), "a recompile is a cold call"
     assert named["sized"].setup_ms > 0 or named["whole"].setup_ms > 0
 
+    span = seen.steady_span
+    assert span is not None and 0 <= span.inside_ms <= span.span_ms < seen.callables[0].total_ms
+
     events = {event.kind: event for event in seen.events}
     assert (events["graph_break"].frame, events["skipped_frame"].frame) == ("broken", "loop")
     assert lines[events["skipped_frame"].location.line - 1].strip().startswith("print")  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from inspector.analysis.lowering import LoweredKernel
 from inspector.analysis.steady import MOST, RUN_TO_RUN
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.frozen import dataclass
-from inspector.model.calls import CallGroup, Event, Outcome, Steady
+from inspector.model.calls import CallGroup, Event, Outcome, Steady, SteadySpan
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.compile_time import CompileTime
 from inspector.model.explain import Evidence, FindingHow, Host
@@ -238,6 +238,8 @@ class Times:
     eager_faults: float | None = None
     captured_faults: float | None = None
     """Of the captured run, the same program: how many there are depends on what lies where in the heap."""
+    span: SteadySpan | None = None
+    """Of the process with most in its calls; None where nobody looked."""
 
     @property
     def losing(self) -> tuple[CallGroup, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
 from inspector.analysis.steady import first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
 from inspector.frozen import dataclass
-from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady, SteadySpan
 
 from .case import NewSizes, Times
 
@@ -66,6 +66,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         eager_faults=_faults(eager),
         captured_faults=_faults(_called(captured)),
         source=source,
+        span=_span(chosen),
         calls=most,
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
@@ -81,6 +82,11 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         callables=tuple(dict.fromkeys(item.name for item in called)),
         backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
     )
+
+
+def _span(processes: Sequence[ProcessCalls]) -> SteadySpan | None:
+    spans = [item.steady_span for item in processes if not item.rank and item.steady_span is not None]
+    return max(spans, key=lambda span: span.inside_ms, default=None)
 
 
 def _new_sizes(item: CompiledCallable) -> NewSizes | None:

@@ -134,6 +134,21 @@ class GraphRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class SteadySpan:
+    """From the end of a process's newest call that compiled to the end of its newest call of all: `calls` of
+    all its callables and backward passes, which took `inside_ms` of it with what the recorder did."""
+
+    calls: int
+    span_ms: float
+    inside_ms: float
+
+    @property
+    def outside(self) -> float:
+        """The share of it that the program spent elsewhere."""
+        return max(1.0 - self.inside_ms / self.span_ms, 0.0) if self.span_ms > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessCalls:
     """What one process's recorder says about calls. `counters` are torch's own
     (``torch._dynamo.utils.counters`` flattened: "stats.unique_graphs", "frames.total", ...)."""
@@ -152,6 +167,7 @@ class ProcessCalls:
     """None in records of a recorder that did not look."""
     load: tuple[LoadSample, ...] = ()
     """From the first steady call to the last line that was written."""
+    steady_span: SteadySpan | None = None
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast, get_args, get_type_hints
 
-from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, SteadySpan
 from inspector.model.decision import NO_EVIDENCE, Decision, Evidence, Verdict
 from inspector.model.load import LoadSample
 from inspector.model.problem import Problem
@@ -106,6 +106,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         state=_state(data),
         wrappers=tuple((str(place), str(name)) for place, name in data.get("wrappers", {}).items()),
         load=tuple(_load(item) for item in data.get("load", ())),
+        steady_span=_span(data["steady_span"]) if data.get("steady_span") else None,
         graph_runs=tuple(
             GraphRuns(
                 str(item["graph"]),
@@ -170,6 +171,10 @@ def _load(data: dict[str, Any]) -> LoadSample:
         field.name: value for field in fields(LoadSample) if number(value := data.get(field.name)) is not None
     }
     return LoadSample(**{"at": 0.0, "own": 0.0, **numbers})
+
+
+def _span(data: dict[str, Any]) -> SteadySpan:
+    return SteadySpan(int(data["calls"]), finite(data["span_ms"]), finite(data["inside_ms"]))
 
 
 def _event(data: dict[str, Any]) -> Event:

@@ -264,7 +264,7 @@ class Watch:
 class Call:
     """One outermost call while it runs."""
 
-    __slots__ = ("_entry", "_faults", "_sizes", "_synchronize", "_watch", "_worked", "given", "start")
+    __slots__ = ("_entry", "_faults", "_sizes", "_synchronize", "_watch", "_worked", "cold", "given", "start")
 
     def __init__(self, watch: Watch, entry: Entry, sizes: Any) -> None:
         self._watch = watch
@@ -277,6 +277,7 @@ class Call:
         if watch.profiling is not None:
             watch.profiling.before(entry)
         self.given: Any = None
+        self.cold = False
         self.start = 0
         self._faults = page_faults()
 
@@ -288,13 +289,14 @@ class Call:
             now = time.perf_counter_ns()
         if self._watch.profiling is not None:
             self._watch.profiling.after()
-        cold = self._watch.journal.worked != self._worked
-        self._watch.ended(self._entry, (now - self.start) / 1e6, cold, self._sizes, faults)
+        self.cold = self._watch.journal.worked != self._worked or not self._entry.calls
+        self._watch.ended(self._entry, (now - self.start) / 1e6, self.cold, self._sizes, faults)
 
-    def keep(self, result: Any) -> None:
-        """Of a first call, what it gave beside what it got."""
+    def keep(self, result: Any, opened: int) -> None:
+        """Of a first call, what it gave beside what it got. With what is our own it began at `opened`."""
         if self.given is not None and self._watch.results is not None:
             self._watch.results(self._entry.name, self.given, numbers(result))
+        self._watch.journal.passed(opened, time.perf_counter_ns(), self.cold)
 
 
 def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any], Call | None]) -> Any:
@@ -307,6 +309,7 @@ def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any],
             return function(*args, **kwargs)
         local.busy = True
         try:
+            opened = clock()
             call = guard.run(begin, args, kwargs)
             if call is None:
                 return function(*args, **kwargs)
@@ -315,7 +318,7 @@ def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any],
             result = function(*args, **kwargs)
             now = clock()
             guard.run(call.end, now)
-            guard.run(call.keep, result)
+            guard.run(call.keep, result, opened)
             return result
         except BaseException:
             guard.run(leave_ours_out)

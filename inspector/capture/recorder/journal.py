@@ -118,6 +118,9 @@ class Journal:
         self.worked = 0
         """Grows whenever Dynamo or Inductor works: a call during which it grew is a cold one."""
         self.loads.clear()
+        self._since = self._until = self._inside = self._passed = 0
+        """When the newest cold call ended and the newest of all, in nanoseconds; what those between took, all
+        of ours included, and how many they are."""
         self._next_write = 0.0
         self._pause = FIRST_WRITE_SECONDS
 
@@ -150,6 +153,15 @@ class Journal:
             self._state_guard.run(self.states.note, entry.states)
             if entry.calls:
                 self._load_guard.run(self.loads.take)
+
+    def passed(self, opened: int, closed: int, cold: bool) -> None:
+        """After a timed call that had the program's thread from `opened` to `closed`."""
+        if cold:
+            self._since, self._inside, self._passed = closed, 0, 0
+        else:
+            self._inside += closed - opened
+            self._passed += 1
+        self._until = closed
 
     def state(self) -> Any:
         """The position of the state of the moment among `states`; None where it cannot be read."""
@@ -190,6 +202,11 @@ class Journal:
                 **{name: make() for name, make in self.also.items()},
                 **(self._state_guard.run(self.states.as_json) or {}),
                 "load": self.loads.as_json(),
+                "steady_span": {
+                    "calls": self._passed,
+                    "span_ms": (self._until - self._since) / 1e6,
+                    "inside_ms": self._inside / 1e6,
+                },
                 "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
                 "faults": self._guards.faults,

@@ -2,7 +2,9 @@
 No faster kernel of a graph's can win what they take.
 
 Looks at: with a profile the operators outside of all graphs, in a call and between one and the next, and on
-a GPU the host's time for them. Silent where a graph breaks or a frame was given up: their findings have that.
+a GPU the host's time for them; else, or where the profiled calls have little of it, how much of the time from
+the first steady call to the last passed between them. Silent where a graph breaks or a frame was given up:
+their findings have that.
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ _STEP = ".step"
 _ADVICE = (
     "compile the functions that have these operators, too, or write them with fewer operators on more data"
 )
+_ADVICE_BETWEEN = (
+    "compile what the program does between these calls, too, or do less of it; a profile of the whole loop "
+    "(torch.profiler, py-spy) says what it is"
+)
 _ADVICE_LIBRARY = (
     "most of that is library calls, which run the same where they are compiled: do fewer of them, or on less"
 )
@@ -50,10 +56,41 @@ _FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 """Optimizers of torch's that have one kernel for a step, on CPUs too (torch/optim: fused)."""
 
 
+_FEW, _SHORT_MS = 20, 50.0
+"""Calls, and milliseconds, of which it is chance what lies between them."""
+
+
 def find(case: Case) -> Iterable[Finding]:
-    if not case.graphs or case.in_eager or case.sides is None:
+    if not case.graphs or case.in_eager or case.facts.graph_breaks or compile_failures(case):
         return
-    if case.facts.graph_breaks or compile_failures(case):
+    yield from list(_profiled(case)) or _between(case)
+
+
+def _between(case: Case) -> Iterable[Finding]:
+    """What passes between steady calls, whatever it is."""
+    span = case.times.span
+    if span is None or span.calls < _FEW or span.span_ms < _SHORT_MS or span.outside < MOST:
+        return
+    lines = ((program, call.line) for program in case.programs for call in program.compile_calls)
+    yield Finding(
+        rule="outside_compiled",
+        severity="medium",
+        title=(
+            f"{percent(span.outside)} of the time from one steady call to the next passes outside of "
+            f"compiled code: {duration(span.span_ms - span.inside_ms)} of {duration(span.span_ms)} for "
+            f"{span.calls:,} calls and backward passes"
+        ),
+        graph=None,
+        cost_ms=None,
+        evidence=tuple(program.evidence(line) for program, line in lines)[:1],
+        advice=_ADVICE_BETWEEN,
+        how="measured",
+        share=span.outside,
+    )
+
+
+def _profiled(case: Case) -> Iterable[Finding]:
+    if case.sides is None:
         return
     totals = case.sides.joined.compiled
     blocks = [block for block in case.sides.joined.blocks if block.compiled_ms and not _of_ranks(block)]
