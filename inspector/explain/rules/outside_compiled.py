@@ -76,8 +76,8 @@ def _between(case: Case) -> Iterable[Finding]:
         rule="outside_compiled",
         severity="medium",
         title=(
-            f"{percent(span.outside)} of the time from one steady call to the next passes outside of "
-            f"compiled code: {duration(span.span_ms - span.inside_ms)} of {duration(span.span_ms)} for "
+            f"{percent(span.outside)} of the time passes between steady calls: "
+            f"{duration(span.span_ms - span.inside_ms)} of {duration(span.span_ms)}, in which there are "
             f"{span.calls:,} calls and backward passes"
         ),
         graph=None,
