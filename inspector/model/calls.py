@@ -135,8 +135,9 @@ class GraphRuns:
 
 @dataclass(frozen=True, slots=True)
 class SteadySpan:
-    """From the end of a process's newest call that compiled to the end of its newest call of all: `calls` of
-    all its callables and backward passes, which took `inside_ms` of it with what the recorder did."""
+    """From the end of a process's newest call that compiled to the end of its newest call of all, without the
+    three longest times between two calls: `calls` of all its callables and backward passes, which took
+    `inside_ms` of it with what the recorder did."""
 
     calls: int
     span_ms: float

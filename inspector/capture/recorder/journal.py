@@ -23,6 +23,8 @@ EVENT_LIMIT = 500
 COUNTER_LIMIT = 300
 SIZES_LIMIT = 200
 REASON_LIMIT = 2000
+GAPS_LIMIT = 3
+"""Between two calls, the longest of all: what a program does once, such as to time eager for comparison."""
 SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 FIRST_WRITE_SECONDS = 2.0
 """The line is written after so many seconds, then after twice as many, and so on, and at exit."""
@@ -121,6 +123,8 @@ class Journal:
         self._since = self._until = self._inside = self._passed = 0
         """When the newest cold call ended and the newest of all, in nanoseconds; what those between took, all
         of ours included, and how many they are."""
+        self._gaps: list[int] = []
+        """The longest times between two of them."""
         self._next_write = 0.0
         self._pause = FIRST_WRITE_SECONDS
 
@@ -157,10 +161,11 @@ class Journal:
     def passed(self, opened: int, closed: int, cold: bool) -> None:
         """After a timed call that had the program's thread from `opened` to `closed`."""
         if cold:
-            self._since, self._inside, self._passed = closed, 0, 0
+            self._since, self._inside, self._passed, self._gaps = closed, 0, 0, []
         else:
             self._inside += closed - opened
             self._passed += 1
+            self._gaps = sorted((*self._gaps, opened - self._until))[-GAPS_LIMIT:]
         self._until = closed
 
     def state(self) -> Any:
@@ -204,7 +209,7 @@ class Journal:
                 "load": self.loads.as_json(),
                 "steady_span": {
                     "calls": self._passed,
-                    "span_ms": (self._until - self._since) / 1e6,
+                    "span_ms": (self._until - self._since - sum(self._gaps)) / 1e6,
                     "inside_ms": self._inside / 1e6,
                 },
                 "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
