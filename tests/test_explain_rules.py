@@ -11,7 +11,7 @@ from explaining import bare
 
 from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
-from inspector.explain.case import Case, GraphCase, NewSizes
+from inspector.explain.case import Case, GraphCase, Launch, NewSizes
 from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.estimate import (
     CUDA_GRAPH_MS,
@@ -323,10 +323,13 @@ def test_an_index_is_data_where_it_is_loaded_and_not_where_its_neighbour_is(prof
     assert indexed_by_data(rows) and not gathers(rows)
 
 
+def generated(case: Case) -> tuple[GraphCase, Launch]:
+    """The first launch of a generated kernel, with its graph."""
+    return next((graph, launch) for graph, launch in case.launches() if launch.leaves and launch.source)
+
+
 def test_additions_are_counted_on_the_loops_that_add(profiled: Case) -> None:
-    graph, launch = next(
-        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
-    )
+    graph, launch = generated(profiled)
     leaf = next(leaf for leaf in launch.leaves if leaf.body is not None)
     body = LoopBody("b", (), (), ("store = ops.store('buf0', get_index, load, 'atomic_add')",))
     adding = replace(leaf, body=body, sizes=((5, 1000), ()))
@@ -339,9 +342,7 @@ def test_additions_are_counted_on_the_loops_that_add(profiled: Case) -> None:
 
 def test_what_eager_adds_up_in_less_time_is_left_to_it(profiled: Case) -> None:
     """Histograms of gradients: left to ATen they took a third of the time. Not where eager takes as long."""
-    graph, launch = next(
-        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
-    )
+    graph, launch = generated(profiled)
     kernel = replace(launch.kernel, source="tl.atomic_add(out_ptr0, tmp0)") if launch.kernel else None
     adding = replace(launch, ms=1.0, kernel=kernel, leaves=(), points=5000, role="generated")
     assert profiled.sides is not None
@@ -359,9 +360,7 @@ def test_what_eager_adds_up_in_less_time_is_left_to_it(profiled: Case) -> None:
 
 
 def test_the_line_of_additions_is_that_of_the_most(profiled: Case) -> None:
-    graph, launch = next(
-        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
-    )
+    graph, launch = generated(profiled)
     leaf = next(leaf for leaf in launch.leaves if leaf.body is not None)
     body = LoopBody("b", (), (), ("store = ops.store('buf0', get_index, load, 'atomic_add')",))
     few, many = (
@@ -378,9 +377,7 @@ def test_the_line_of_additions_is_that_of_the_most(profiled: Case) -> None:
 
 
 def test_sorting_is_no_advice_where_eager_sorts_and_takes_longer(profiled: Case) -> None:
-    graph, launch = next(
-        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
-    )
+    graph, launch = generated(profiled)
     kernel = replace(launch.kernel, source="tl.atomic_add(out_ptr0, tmp0)") if launch.kernel else None
     adding = replace(launch, ms=1.0, kernel=kernel, leaves=(), points=5000, role="generated")
     adding = replace(adding, call=replace(adding.call, kernel="embedding_dense_backward"))

@@ -39,7 +39,6 @@ _MOST_BETWEEN = 4
 
 _LONG_INDEX = 60
 
-
 _COLUMNS_ADVICE = (
     "Nothing in the layout: a sum down the columns, as a bias's gradient is, reads rows that others have "
     "written. A Linear in front of a normalization that centres needs no bias."
@@ -158,8 +157,9 @@ class _Finder:
         if category == "extern_kernel" and wall is not None:
             advice = advice or around_library(self._call_name(wall), wall.device or "")
         info = CATEGORIES[category]
-        columns = self._sums_columns(one, two, shared) if category == "index_mismatch" else ""
-        alike = category == "iteration_ranges" and self._written_otherwise(one, two)
+        never = self._never(category, one, two, shared)
+        if never is not None:
+            plain, advice = never[0] or plain, never[1]
         verdict: Verdict = decision.verdict if decision is not None else "never_tried"
         return Missed(
             first=one.name,
@@ -169,9 +169,9 @@ class _Finder:
             verdict=verdict,
             category=category,
             reason=(decision.reason or "") if decision is not None else "",
-            plain=columns or plain,
-            advice=_COLUMNS_ADVICE if columns else _ALIKE_ADVICE if alike else advice or info.advice,
-            possible=info.possible and not columns and not alike,
+            plain=plain,
+            advice=advice or info.advice,
+            possible=info.possible and never is None,
             inferred=decision is None or decision.inferred or category != decision.category,
             line=decision.line if decision is not None else None,
             first_sources=one.sources,
@@ -252,11 +252,7 @@ class _Finder:
     def _axes_differ(self, one: FusionGroup, two: FusionGroup) -> bool:
         """Whether both reduce, and none of one to as many results as any of the other."""
         kept = [
-            {
-                numel(leaf.sizes[0])
-                for name in group.nodes
-                if (leaf := self.leaves.get(name)) is not None and leaf.sizes and numel(leaf.sizes[1]) != 1
-            }
+            {numel(sizes[0]) for leaf in self._reducing(group) if (sizes := leaf.sizes)}
             for group in (one, two)
         ]
         return all(kept) and kept[0].isdisjoint(kept[1])
@@ -319,19 +315,29 @@ class _Finder:
         leaf = self.leaves.get(group.nodes[0])
         return group.kernel or (leaf.kernel if leaf is not None and leaf.kernel else "a library call")
 
+    def _reducing(self, group: FusionGroup) -> list[SchedulerNode]:
+        """The leaves of a group that reduce something, or may."""
+        own = (self.leaves.get(name) for name in group.nodes)
+        return [leaf for leaf in own if leaf is not None and leaf.sizes and numel(leaf.sizes[1]) != 1]
+
+    def _never(
+        self, category: Category, one: FusionGroup, two: FusionGroup, shared: Sequence[Access]
+    ) -> tuple[str, str] | None:
+        """Of a pair whose category may fuse and which may not: why, where that says more, and the advice."""
+        if category == "index_mismatch" and (columns := self._sums_columns(one, two, shared)):
+            return columns, _COLUMNS_ADVICE
+        if category == "iteration_ranges" and self._written_otherwise(one, two):
+            return "", _ALIKE_ADVICE
+        return None
+
     def _sums_columns(self, one: FusionGroup, two: FusionGroup, shared: Sequence[Access]) -> str:
         """That one of the two reduces what they share down its columns, if the other reduces nothing: its
         loops would have to run from row to row for each result. Empty elsewhere."""
-        reducing = [
-            (group, leaf)
-            for group in (one, two)
-            for name in group.nodes
-            if (leaf := self.leaves.get(name)) is not None and leaf.sizes and numel(leaf.sizes[1]) != 1
-        ]
-        if len({group.name for group, _ in reducing}) != 1:
+        both = [self._reducing(group) for group in (one, two)]
+        if all(both):
             return ""
         roots = {access.memory: access.buffer for access in shared}
-        for _, leaf in reducing:
+        for leaf in (*both[0], *both[1]):
             for dep in (*leaf.met, *leaf.unmet):
                 if (buffer := roots.get(self.memory.root(dep.buffer))) and _down_columns(leaf, dep):
                     return f"{leaf.name} reduces {buffer} down its columns"

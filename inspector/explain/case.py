@@ -326,6 +326,13 @@ class Case:
         return min(lost, max(times.compiled_ms - times.eager_ms, 0.0) + won)
 
     @property
+    def compile_lines(self) -> tuple[Evidence, ...]:
+        """Where the program calls ``torch.compile``, as its lines have it."""
+        return tuple(
+            program.evidence(call.line) for program in self.programs for call in program.compile_calls
+        )
+
+    @property
     def walls(self) -> TwoSidedLedger | None:
         """The ledger between what calls take on both sides; None where a profile does not divide these."""
         ledger = self.sides.ledger if self.sides is not None else None

@@ -41,6 +41,9 @@ _NUMBERS = re.compile(r"[A-Z0-9_]+|sys\.argv|os\.environ|len|round|math\.\w+|arg
 _ROBUST = re.compile(r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\(")
 
 
+_Loop = ast.For | ast.While | ast.AsyncFor
+
+
 @dataclass(frozen=True, slots=True)
 class TimedRegion:
     """Code between reading a clock and taking the difference.
@@ -72,14 +75,14 @@ def timed_regions(
     for owner in nodes(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
-                looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
+                looping = isinstance(owner, _Loop) and body is owner.body
                 for region, end, clock in _regions_of_body(tree, body, reaching, waiting, robust):
                     carried = _carrying(owner, region) if looping else frozenset()
-                    told = _set_again(end, clock) or _training(body, region, clock) or _elapsed(end, clock)
-                    rounds = looping or told
+                    taken = _difference_statements(end, clock)
+                    rounds = looping or _told(end, clock, taken) or _training(body, region, clock)
                     yield replace(
                         region,
-                        logged=rounds and not any(map(_kept, _difference_statements(end, clock))),
+                        logged=rounds and not any(map(_kept, taken)),
                         robust=robust or (looping and _first_left_out(end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                     )
@@ -169,14 +172,15 @@ def _first_left_out(end: ast.stmt, text: str) -> bool:
     return False
 
 
-def _set_again(end: ast.stmt, clock: str) -> bool:
-    """Whether a loop takes the difference of a clock and sets it again, as a training loop does that logs a
-    step's time every so often: only the first of its times has the first call."""
-    if not isinstance(end, ast.For | ast.While | ast.AsyncFor):
+def _told(end: ast.stmt, clock: str, taken: Sequence[ast.stmt]) -> bool:
+    """Whether a loop tells now and then the difference that it has `taken` of a clock: of one that it sets
+    again, as a training loop does that logs a step's time every so often, so that only the first of its times
+    has the first call; or as it is, how long the program has been at it."""
+    if not isinstance(end, _Loop):
         return False
     inside = [node for node in ast.walk(end) if isinstance(node, ast.Assign)]
     again = any(clock in map(dotted, node.targets) for node in inside)
-    return again and bool(_difference_statements(end, clock))
+    return (again and bool(taken)) or not _divided(end, clock, taken)
 
 
 def _training(body: Sequence[ast.stmt], region: TimedRegion, clock: str) -> bool:
@@ -188,24 +192,16 @@ def _training(body: Sequence[ast.stmt], region: TimedRegion, clock: str) -> bool
         if isinstance(item, ast.For | ast.While)
         for node in ast.walk(item)
     )
-    return trains and not any(_divided(item, clock) for item in inside)
+    return trains and not any(_divided(item, clock, _difference_statements(item, clock)) for item in inside)
 
 
-def _elapsed(end: ast.stmt, clock: str) -> bool:
-    """Whether a loop tells now and then how long the program has been at it, as it is."""
-    loop = isinstance(end, ast.For | ast.While | ast.AsyncFor)
-    return loop and not _divided(end, clock)
-
-
-def _divided(statement: ast.stmt, clock: str) -> bool:
-    """Whether the difference to a clock, or a name that it is given, is divided or divides: a time of each
-    step, or a rate."""
-    names = {clock}
-    for node in _difference_statements(statement, clock):
-        if isinstance(node, ast.Assign):
-            names.update(map(dotted, node.targets))
+def _divided(statement: ast.stmt, clock: str, taken: Sequence[ast.stmt]) -> bool:
+    """Whether the difference `taken` of a clock, or a name that it is given, is divided or divides: a time of
+    each step, or a rate."""
+    assigned = (node for node in taken if isinstance(node, ast.Assign))
+    names = frozenset({clock}).union(*(map(dotted, node.targets) for node in assigned))
     return any(
-        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _mentions(node, frozenset(names))
+        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _mentions(node, names)
         for node in ast.walk(statement)
     )
 

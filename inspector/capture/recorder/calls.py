@@ -218,6 +218,7 @@ class Watch:
             Call.__init__,
             Call.end,
             Call.keep,
+            Call.passed,
             numbers,
             page_faults,
             Profiling.before,
@@ -250,21 +251,32 @@ class Watch:
         self.backward = True
         return Call(self, entry, self._sizes)
 
-    def ended(self, entry: Entry, milliseconds: float, cold: bool, sizes: Any, faults: int) -> None:
-        """After a timed call that has returned."""
+    def ended(self, entry: Entry, milliseconds: float, cold: bool, sizes: Any, faults: int) -> bool:
+        """After a timed call that has returned; whether it counts as a cold one."""
         self.backward = False
         if entry.kind == "call":
             entry.grad = bool(sys.modules["torch"].is_grad_enabled())
             self._trained = self._trained or entry.grad
             self._sizes = sizes
-        entry.add(milliseconds, cold, sizes, faults)
+        cold = entry.add(milliseconds, cold, sizes, faults)
         self.journal.write_now_and_then()
+        return cold
 
 
 class Call:
     """One outermost call while it runs."""
 
-    __slots__ = ("_entry", "_faults", "_sizes", "_synchronize", "_watch", "_worked", "cold", "given", "start")
+    __slots__ = (
+        "_cold",
+        "_entry",
+        "_faults",
+        "_sizes",
+        "_synchronize",
+        "_watch",
+        "_worked",
+        "given",
+        "start",
+    )
 
     def __init__(self, watch: Watch, entry: Entry, sizes: Any) -> None:
         self._watch = watch
@@ -277,7 +289,7 @@ class Call:
         if watch.profiling is not None:
             watch.profiling.before(entry)
         self.given: Any = None
-        self.cold = False
+        self._cold = True
         self.start = 0
         self._faults = page_faults()
 
@@ -289,14 +301,18 @@ class Call:
             now = time.perf_counter_ns()
         if self._watch.profiling is not None:
             self._watch.profiling.after()
-        self.cold = self._watch.journal.worked != self._worked or not self._entry.calls
-        self._watch.ended(self._entry, (now - self.start) / 1e6, self.cold, self._sizes, faults)
+        cold = self._watch.journal.worked != self._worked
+        took = (now - self.start) / 1e6
+        self._cold = self._watch.ended(self._entry, took, cold, self._sizes, faults)
 
-    def keep(self, result: Any, opened: int) -> None:
-        """Of a first call, what it gave beside what it got. With what is our own it began at `opened`."""
+    def keep(self, result: Any) -> None:
+        """Of a first call, what it gave beside what it got."""
         if self.given is not None and self._watch.results is not None:
             self._watch.results(self._entry.name, self.given, numbers(result))
-        self._watch.journal.passed(opened, time.perf_counter_ns(), self.cold)
+
+    def passed(self, opened: int) -> None:
+        """Last: with all that is our own it had the program's thread since `opened`."""
+        self._watch.journal.passed(opened, time.perf_counter_ns(), self._cold)
 
 
 def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any], Call | None]) -> Any:
@@ -318,7 +334,8 @@ def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any],
             result = function(*args, **kwargs)
             now = clock()
             guard.run(call.end, now)
-            guard.run(call.keep, result, opened)
+            guard.run(call.keep, result)
+            guard.run(call.passed, opened)
             return result
         except BaseException:
             guard.run(leave_ours_out)

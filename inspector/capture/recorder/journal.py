@@ -61,8 +61,9 @@ class Entry:
         self.training: bool | None = None
         self.states: list[int] = []
 
-    def add(self, milliseconds: float, cold: bool, sizes: Any = (), faults: int = 0) -> None:
-        """One outermost call that has returned; `sizes` as calls.sizes_of has them, `faults` of pages."""
+    def add(self, milliseconds: float, cold: bool, sizes: Any = (), faults: int = 0) -> bool:
+        """One outermost call that has returned; `sizes` as calls.sizes_of has them, `faults` of pages. Gives
+        whether it counts as a cold one, as the first does."""
         if self.calls == 0:
             self.first_ms = milliseconds
             cold = True
@@ -79,6 +80,7 @@ class Entry:
             self.cold_left_out += 1
         self.calls += 1
         self.total_ms += milliseconds
+        return cold
 
     def as_json(self) -> dict[str, Any]:
         return {

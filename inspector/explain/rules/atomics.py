@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_block, on_launches
+from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.estimate import ATOMIC_NS
 from inspector.explain.launches import indexed_by_data
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
+from inspector.explain.rule import Rule, Stage, lost_claim, severity_of, source_evidence, timed
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
@@ -106,10 +106,7 @@ def find(case: Case) -> Iterable[Finding]:
         graph=graph.name,
         cost_ms=cost,
         claims=(
-            *(
-                on_block(number, (min(case.least_lost_ms(block), ms), ms), "profiled")
-                for number, block, ms in lost
-            ),
+            *(lost_claim(case, number, block, ms) for number, block, ms in lost),
             *(
                 # Of what is known to be quicker nothing is left then.
                 replace(claim, ms=(0.0, claim.ms[1])) if slower else claim

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from inspector.analysis.whole_operators import KERNELS, RANDOM, is_kernel_of
 from inspector.explain.block_words import kernel_text
 from inspector.explain.case import Case
-from inspector.explain.claims import on_block
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, lost_claim, severity_of, source_evidence
 from inspector.explain.whole_operators import LEAST_TIMES, found_slower, slower_operators
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block, KernelTime
@@ -110,10 +109,7 @@ def _gradients(case: Case) -> Iterable[Finding]:
             advice=f"leave it to ATen: {custom}" + (f" (torch.ops.aten.{gradient})" if gradient else ""),
             how="measured",
             share=case.share(cost),
-            claims=tuple(
-                on_block(item.number, (min(item.lost_ms, sure), item.lost_ms), "profiled")
-                for item, sure in ((item, case.least_lost_ms(item.block)) for item in items)
-            ),
+            claims=tuple(lost_claim(case, item.number, item.block, item.lost_ms) for item in items),
         )
 
 

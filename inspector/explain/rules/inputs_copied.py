@@ -77,8 +77,7 @@ def _handed(case: Case, blocks: list[Block]) -> Iterator[tuple[int, str]]:
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:
-    lines = [program.evidence(call.line) for program in case.programs for call in program.compile_calls]
-    return tuple(lines[:2]) or (Evidence(case.facts.root, None, "the profile's copies"),)
+    return case.compile_lines[:2] or (Evidence(case.facts.root, None, "the profile's copies"),)
 
 
 RULE = Rule("inputs_copied", Stage.PROGRAM, find)

@@ -54,8 +54,6 @@ _ADVICE_TWICE = (
 _COMPILE_STEP = "compile the optimizer's step, its numbers that change as tensors (lr=torch.tensor(1e-3))"
 _FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 """Optimizers of torch's that have one kernel for a step, on CPUs too (torch/optim: fused)."""
-
-
 _FEW, _SHORT_MS = 20, 50.0
 """Calls, and milliseconds, of which it is chance what lies between them."""
 
@@ -71,7 +69,6 @@ def _between(case: Case) -> Iterable[Finding]:
     span = case.times.span
     if span is None or span.calls < _FEW or span.span_ms < _SHORT_MS or span.outside < MOST:
         return
-    lines = ((program, call.line) for program in case.programs for call in program.compile_calls)
     yield Finding(
         rule="outside_compiled",
         severity="medium",
@@ -82,7 +79,7 @@ def _between(case: Case) -> Iterable[Finding]:
         ),
         graph=None,
         cost_ms=None,
-        evidence=tuple(program.evidence(line) for program, line in lines)[:1],
+        evidence=case.compile_lines[:1],
         advice=_ADVICE_BETWEEN,
         how="measured",
         share=span.outside,

@@ -134,8 +134,7 @@ def find(case: Case) -> Iterable[Finding]:
             )
     if not any(_users(item) for item in evidence):
         # torch blames a file of its own, as for a module whose forward is a library's.
-        calls = ((program, call.line) for program in case.programs for call in program.compile_calls)
-        evidence[:0] = [program.evidence(line) for program, line in calls][:1]
+        evidence[:0] = case.compile_lines[:1]
     most, *rest = _by_function(again) or [[]]
     function = _name(case, most[0]) if most else own_name(limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
