@@ -12,6 +12,7 @@ import shutil
 import tarfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,19 +34,23 @@ from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.program_calls import _PARAMETER
 from inspector.analysis.reasons import classify
 from inspector.analysis.stage_facts import _CONVERT
+from inspector.analysis.warp_addresses import _value as warp_value
 from inspector.contract.bounds import finite
 from inspector.explain import explain
+from inspector.explain.cpp_loops import inner_regions, loop_nests
 from inspector.explain.program import read_program
 from inspector.gates.judge import _CALLED
 from inspector.gather import fusion_of, summary_of
+from inspector.model.diff import Total
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import KernelReplay, Timing
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.model.schedule import LoopBody
 from inspector.model.source import SourceLocation
-from inspector.pack.private import Private
+from inspector.pack.private import Private, _parted
 from inspector.pack.run import Packer
 from inspector.pack.source import Source
+from inspector.present.diff import total_lines
 from inspector.present.documents import split_lines
 from inspector.present.drawing import _place
 from inspector.present.highlight import highlight
@@ -616,3 +621,35 @@ def test_runs_of_one_character_are_packed_as_they_are() -> None:
     alone.learn("\n".join(parts))
     assert re.sub(r"([#=])\1{300,}", "|", cleaned) == alone.clean("|".join(parts))
     assert not any(each in cleaned for each in ("abcd1234", "jane/a", "node7.corp")) and "file://" in cleaned
+
+
+def test_a_kernel_of_millions_of_lines_has_no_loops_to_look_at() -> None:
+    loop = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); x0+=static_cast<int64_t>(1L))\n"
+    region = f"{loop}{{\n#pragma omp parallel num_threads(2)\n{{\n}}\n}}\n"
+    assert inner_regions(region) == 8 and len(loop_nests(region)) == 1
+    assert inner_regions(region + "\n" * 5_000_000) == 0 and loop_nests(region + "\n" * 5_000_000) == ()
+
+
+def test_numbers_that_no_double_holds_are_compared_without_a_part() -> None:
+    total = Total("bytes moved", "B", 8, 8 * 10**400)
+    assert "%" not in str(list(total_lines([total])))
+    assert "+100 %" in str(list(total_lines([replace(total, b=16)])))
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("031", 25), ("31", 31), ("-0x1F", -31), ("0", 0), ("089", None), ("9" * 5000, None)],
+)
+def test_integers_of_ptx_are_read_as_its_assembler_reads_them(written: str, value: int | None) -> None:
+    found = warp_value(written, {})
+    assert found == (None if value is None else (value,) * 32)
+
+
+def test_a_line_of_backslashes_is_taken_apart_before_names_are_looked_for() -> None:
+    private = Private()
+    text = "C:\\Users\\anneliese\\a.py at 10.1.2.3:80 " + "\\" * 200_000 + " 10.1.2.3 1.2.3.4.5 v10.1.2.3"
+    assert max(len(part) for part in _parted(text)) == 200_000 and len(_parted(text)) == 3
+    private.learn(text)
+    clean = private.clean(text)
+    assert "anneliese" not in clean and "10.1.2.3:80" not in clean and "1.2.3.4.5" in clean
+    assert clean.count("10.1.2.3") == 1

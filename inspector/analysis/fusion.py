@@ -21,6 +21,8 @@ from .missed import missed_fusions
 from .traffic import Memory, minimum_bytes
 
 _MOST_NAMES = 6
+_LONGEST_NAME = 200
+"""A damaged one has a million letters, and each page tells the notes."""
 
 
 def analyse_fusion(
@@ -163,4 +165,7 @@ def _names(accesses: Sequence[Access], basis: str) -> str:
 def _shorten(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
     more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
-    return ", ".join(distinct[:_MOST_NAMES]) + more
+    told = (
+        name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…" for name in distinct[:_MOST_NAMES]
+    )
+    return ", ".join(told) + more

@@ -31,6 +31,8 @@ _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
 _ADDRESS = re.compile(r"\[\s*([%\w.]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 _MOST_SOURCES = 4
 """Of an instruction with one integer for a result: ``lop3`` and ``shfl.sync`` take as many (PTX ISA)."""
+_INTEGER = re.compile(r"-?(?:0x(?P<hexadecimal>[0-9a-fA-F]{1,16})|0(?P<octal>[0-7]{1,22})|0|[1-9]\d{0,19})")
+"""Of 64 bits (PTX ISA, Integer Constants: a zero in front makes an octal one)."""
 _MATRIX = re.compile(r"(?:ld|st)matrix\..*\.x(\d)")
 _VECTOR = re.compile(r"\.v(\d)")
 _BITS = re.compile(r"\.[a-z]+(\d+)$")
@@ -123,9 +125,10 @@ def _assign(
 
 
 def _value(operand: str, values: Mapping[str, Values | None]) -> Values | None:
-    if re.fullmatch(r"-?(?:0x[0-9a-fA-F]+|\d+)", operand):
-        return (int(operand, 0),) * 32
-    return values.get(operand)
+    if (match := _INTEGER.fullmatch(operand)) is None:
+        return values.get(operand)
+    base = {"hexadecimal": 16, "octal": 8}.get(match.lastgroup or "", 10)
+    return (int(operand, base),) * 32
 
 
 _SIMPLE: Mapping[str, Callable[..., int]] = {

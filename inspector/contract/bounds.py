@@ -29,6 +29,8 @@ def bounded(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
 def finite(value: object) -> object:
     """The same with null for NaN and infinity, which JSON does not know, and for integers beyond what a
     double holds, which most that read JSON take for infinity."""
+    if value is None or isinstance(value, str):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, int):

@@ -29,6 +29,8 @@ _LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(|\btmpbuf_out\[\w+\] = (
 and those that Inductor calls for each lane itself (torch/_inductor/codegen/cpp.py: CppVecOverrides)."""
 
 
+_MOST_LINES = 100_000
+"""Of a kernel's source, a hundred times what Inductor's longest have."""
 GAIN = 4.0
 """What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
 
@@ -58,7 +60,7 @@ class LoopNest:
 @lru_cache(maxsize=32)
 def loop_nests(source: str) -> tuple[LoopNest, ...]:
     """The outermost loops in order, each with all that is inside it."""
-    lines = source.split("\n")
+    lines = _lines(source)
     nests = []
     number = 0
     while number < len(lines):
@@ -84,7 +86,7 @@ def inner_regions(source: str) -> int:
     regions, depth = 0, 0
     around: list[tuple[int, int]] = []
     """(depth outside, rounds) of the loops that a line is in."""
-    for line in source.split("\n"):
+    for line in _lines(source):
         if "#pragma omp parallel" in line and around:
             regions += math.prod(rounds for _, rounds in around)
         opened = _LOOP.search(line) if "for" in line else None
@@ -94,6 +96,11 @@ def inner_regions(source: str) -> int:
         while opened is None and around and "}" in line and depth <= around[-1][0]:
             around.pop()
     return regions
+
+
+def _lines(source: str) -> list[str]:
+    """None of a text that is no kernel: whoever looks at it would go through it again and again."""
+    return source.split("\n") if source.count("\n") < _MOST_LINES else []
 
 
 def _rounds(bound: str, step: str) -> int:

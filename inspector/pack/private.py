@@ -137,7 +137,8 @@ _CREDENTIAL = _Form(r"://[^/\s\"'@:]*:([^/\s\"'@]{4,})@", "://")
 _DISTINCT = re.compile(r"(?=.*\d)[\w+/=.~:-]{8,}|[A-Za-z0-9+/=_-]{20,}")
 """A secret that can be nothing else; another one is replaced only where it is assigned."""
 
-_NUMBER_ADDRESS = re.compile(r"(?<![\w.-])(\d{1,3}(?:\.\d{1,3}){3})(:\d+)?(?![\w.])")
+_NUMBER_ADDRESS = re.compile(r"(\d(?<![\w.-].)\d{0,2}(?:\.\d{1,3}){3})(:\d+)?(?![\w.])")
+"""What stands before is asked at a digit alone: `re` looks for one far faster than it looks back everywhere."""
 _DEVICE = _Form(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})\b", "GPU- MIG-")
 _FORMS = (
     _ABSOLUTE, _RELATIVE, _WINDOWS, _QUOTED, _USER, _HOST, _MAIL, _NAMED, _URL, _ASSIGNED, _TOKEN,
@@ -147,7 +148,8 @@ _SUSPECT = tuple(dict.fromkeys(need for form in _FORMS for need in form.needs))
 """A line that one of the patterns fits has one of these, or dots between numbers."""
 _NUMBERS = re.compile(r"\d\.\d+\.\d+\.\d")
 _LONG_LINE = 100_000
-_RUN = re.compile(r"([^\w/\\])\1{255,}")
+_RUN = re.compile(r"([^\w/\\])\1{255,}|\\{4096,}")
+"""Of backslashes, text within text within text twelve deep: each doubles them."""
 _LONGEST_NAME = 255
 """POSIX's NAME_MAX, which a user's folder and a machine's name keep to as well."""
 _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))

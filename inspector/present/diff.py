@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.analysis.diff.verdict import verdict
@@ -125,10 +126,15 @@ def total_lines(totals: Iterable[Total], everything: bool = False) -> Iterator[L
         if not everything and (part or not _worth(total)):
             continue
         a, b = (_amount(total, value) for value in (total.a, total.b))
-        change = ""
-        if total.a and total.b and total.a != total.b:
-            change = f"{(total.b / total.a - 1) * 100:+.0f} %".replace("-0 %", "").replace("+0 %", "")
-        yield line(Span(f"  {total.name:<28}"), Span(f"{a:>12} → {b:<12}"), Span(change, "dim"))
+        yield line(Span(f"  {total.name:<28}"), Span(f"{a:>12} → {b:<12}"), Span(_percent(total), "dim"))
+
+
+def _percent(total: Total) -> str:
+    """How much more B is; nothing where a side has none, or more than a double holds."""
+    if not total.a or not total.b or max(total.a, total.b) > sys.float_info.max:
+        return ""
+    change = f"{(total.b / total.a - 1) * 100:+.0f} %"
+    return "" if change in ("-0 %", "+0 %") else change
 
 
 def _worth(total: Total) -> bool:
