@@ -624,7 +624,7 @@ def test_runs_of_one_character_are_packed_as_they_are() -> None:
 
 
 def test_a_kernel_of_millions_of_lines_has_no_loops_to_look_at() -> None:
-    loop = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); x0+=static_cast<int64_t>(1L))\n"
+    loop = "for(int64_t x0=0L; x0<8L; x0+=1L)\n"
     region = f"{loop}{{\n#pragma omp parallel num_threads(2)\n{{\n}}\n}}\n"
     assert inner_regions(region) == 8 and len(loop_nests(region)) == 1
     assert inner_regions(region + "\n" * 5_000_000) == 0 and loop_nests(region + "\n" * 5_000_000) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from inspector.model.decision import Decision, DecisionSource
 from inspector.model.fusion import Access, FusionGroup, FusionReport, NodeTraffic, total
@@ -165,7 +166,6 @@ def _names(accesses: Sequence[Access], basis: str) -> str:
 def _shorten(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
     more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
-    told = (
-        name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…" for name in distinct[:_MOST_NAMES]
-    )
+    cut = (f"{name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else name for name in distinct)
+    told = islice(cut, _MOST_NAMES)
     return ", ".join(told) + more

@@ -138,7 +138,7 @@ _DISTINCT = re.compile(r"(?=.*\d)[\w+/=.~:-]{8,}|[A-Za-z0-9+/=_-]{20,}")
 """A secret that can be nothing else; another one is replaced only where it is assigned."""
 
 _NUMBER_ADDRESS = re.compile(r"(\d(?<![\w.-].)\d{0,2}(?:\.\d{1,3}){3})(:\d+)?(?![\w.])")
-"""What stands before is asked at a digit alone: `re` looks for one far faster than it looks back everywhere."""
+"""What stands before is asked at a digit alone: `re` finds one far faster than it looks back everywhere."""
 _DEVICE = _Form(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})\b", "GPU- MIG-")
 _FORMS = (
     _ABSOLUTE, _RELATIVE, _WINDOWS, _QUOTED, _USER, _HOST, _MAIL, _NAMED, _URL, _ASSIGNED, _TOKEN,
