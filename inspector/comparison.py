@@ -322,7 +322,7 @@ def _notes(
 ) -> Iterable[str]:
     """`timed` are both runs' times, `told` those that the rows of the difference are of."""
     if compared_ms(*timed) is not None and outcome(*timed) == "unknown":
-        yield "too few steady calls, a busy machine, or another run that says the opposite: no evidence"
+        yield "too few steady calls, a busy machine, or another run that says something else: no evidence"
     if told != timed:
         calls = from_to(*(side.ledger.compiled_ms for side in told))
         yield f"where the difference is, is told of the runs that were profiled: {calls} a call there"

@@ -139,7 +139,7 @@ def comparison(speedup: float, other: str = "") -> str:
 
 def untold(outcome: str, again: float | None) -> str:
     """Why a comparison's outcome is unknown, behind the comparison; empty where it is known. `again` is the
-    speedup when the same was run again, where it says the opposite."""
+    speedup when the same was run again, where it says something else."""
     if outcome != "unknown":
         return ""
     return f", but {comparison(again)} when run again" if again else ", in too few calls to tell"

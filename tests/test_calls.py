@@ -273,8 +273,15 @@ def test_what_a_second_run_contradicts_is_not_said() -> None:
     assert texts(verdict_lines(against))[0].startswith(
         "compiled is 1.40x faster than eager, but 1.33x slower when run again: 20.1 ms against 28.1 ms"
     )
-    # The same, noise, or too few calls beside those that were profiled say nothing.
-    for medians in ((20.0, 28.0, 32.0, 40.0), (20.0, 28.0, 32.0, 32.0), (28.0, 20.0, 40.0, 32.0)):
+    # Nor is a difference that the second run does not have, or that only the second has.
+    for medians, again in (((20.0, 28.0, 32.0, 32.0), 1.0), ((20.0, 20.0, 32.0, 40.0), 1.25)):
+        told = pair(*medians, calls=48)
+        assert (told.outcome, told.again) == ("unknown", pytest.approx(again))
+    assert texts(verdict_lines(pair(20.0, 28.0, 32.0, 32.0)))[0].startswith(
+        "compiled is 1.40x faster than eager, but as fast when run again"
+    )
+    # The same, what two runs differ by, or too few calls beside those that were profiled say nothing.
+    for medians in ((20.0, 28.0, 32.0, 40.0), (20.0, 21.4, 32.0, 32.8), (28.0, 20.0, 40.0, 32.0)):
         told = pair(*medians)
         assert (told.outcome, told.again) == ("faster" if medians[0] < medians[1] else "slower", None)
     assert pair(20.0, 28.0, 32.0, 24.0, calls=12).outcome == "faster"

@@ -240,7 +240,8 @@ def test_rows_and_the_calls_that_they_add_up_to_are_of_one_process() -> None:
     assert of_one_process(slow[0], b) == (slow[0], b)
     # The other process says the opposite: no verdict.
     assert outcome(slow[0], replace(slow[1], again=Steady(26.0, 0.5, 100))) == "unknown"
-    assert outcome(slow[0], replace(slow[1], again=Steady(32.2, 0.5, 100))) == "slower"
+    assert outcome(slow[0], replace(slow[1], again=Steady(32.2, 0.5, 100))) == "unknown"
+    assert outcome(slow[0], replace(slow[1], again=Steady(36.0, 90.0, 100))) == "slower"
 
 
 def test_an_estimate_makes_no_ledger() -> None:

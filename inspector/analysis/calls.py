@@ -72,8 +72,8 @@ class PayOff:
     baseline: bool
     """Whether there is an eager run to compare with."""
     again: float | None = None
-    """`ratio` of the runs that were profiled, over their other calls, where it says the opposite: the outcome
-    is unknown then."""
+    """`ratio` of the runs that were profiled, over their other calls, where it says something else, 1.0 where
+    that is "as fast": the outcome is unknown then."""
     both_eager: bool = False
     """Whether nothing was compiled and the two runs differ all the same, by what else the machine did."""
 
@@ -98,14 +98,15 @@ def run_again(variants: Iterable[VariantRun]) -> tuple[VariantRun, ...]:
 
 def pay_off(variants: Sequence[VariantRun], nothing_compiled: bool = False) -> PayOff:
     """What compiling cost and gained. Prefers the compiled run of a baseline to the captured one. Where
-    `nothing_compiled`, a difference is none of compiled code. Where the same runs say the opposite when they
-    are made again, to be profiled, neither is said."""
+    `nothing_compiled`, a difference is none of compiled code. Where the same runs say something else when
+    they are made again, to be profiled, neither is said."""
     first = _compared_once(variants, nothing_compiled)
     second = _compared_once(run_again(variants), nothing_compiled)
-    if either(first.outcome, second.outcome) == first.outcome:
+    if either((first.outcome, first.ratio), (second.outcome, second.ratio)) == first.outcome:
         return first
     callables = tuple(replace(item, outcome="unknown", break_even=None) for item in first.callables)
-    return replace(first, callables=callables, outcome="unknown", break_even_runs=None, again=second.ratio)
+    again = 1.0 if second.outcome == "same" else second.ratio
+    return replace(first, callables=callables, outcome="unknown", break_even_runs=None, again=again)
 
 
 def _compared_once(variants: Iterable[VariantRun], nothing_compiled: bool) -> PayOff:

@@ -57,9 +57,22 @@ def outcome_of(ours: Steady, theirs: Steady | None) -> Outcome:
 _OPPOSITE: dict[Outcome, Outcome] = {"faster": "slower", "slower": "faster"}
 
 
-def either(first: Outcome, again: Outcome) -> Outcome:
-    """What two runs of the same comparison say together: nothing where one says the opposite of the other."""
-    return "unknown" if _OPPOSITE.get(first) == again else first
+Compared = tuple[Outcome, float | None]
+"""What a comparison says, and its ratio."""
+
+
+def either(first: Compared, again: Compared) -> Outcome:
+    """What two runs of the same comparison say together: nothing where they say different things, opposite
+    ones or such that are further apart than two runs are."""
+    (said, ratio), (then, ratio_then) = first, again
+    if then in (said, "unknown") or not ratio or not ratio_then:
+        return said
+    if _OPPOSITE.get(said) == then:
+        return "unknown"
+    # Where uneven calls alone keep a run from telling a difference, it does not say that there is none.
+    even = ratio if said == "same" else ratio_then
+    told = abs(math.log(even)) <= SAME < abs(math.log(ratio_then / ratio))
+    return "unknown" if told else said
 
 
 def call_groups(item: CompiledCallable, partner: CompiledCallable | None = None) -> tuple[CallGroup, ...]:

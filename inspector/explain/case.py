@@ -219,7 +219,7 @@ class Times:
     outcome: Outcome = "unknown"
     """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
     again: float | None = None
-    """The ratio of the same runs made again, where it says the opposite and the outcome is unknown."""
+    """The ratio of the same runs made again, where it says something else and the outcome is unknown."""
     notch_ms: float = 0.0
     """How far off the median of the most important callable may be, by how uneven its calls were."""
     grad: bool | None = None

@@ -209,5 +209,5 @@ class Explanation:
     """Its timed calls without a profiler; None where nobody timed any."""
     eager: Steady | None = None
     again: float | None = None
-    """Eager over compiled of the runs that were profiled, where it says the opposite of `faster`: the outcome
-    is unknown then."""
+    """Eager over compiled of the runs that were profiled, where it says something else than `faster`: the
+    outcome is unknown then."""

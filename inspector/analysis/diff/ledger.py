@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from inspector.analysis.side_totals import NAMED
-from inspector.analysis.steady import RUN_TO_RUN, either, outcome_of
+from inspector.analysis.steady import RUN_TO_RUN, Compared, either, outcome_of
 from inspector.analysis.two_sides import HOST
 from inspector.frozen import dataclass
 from inspector.model.account import ROUNDING
@@ -53,10 +53,14 @@ def outcome(a: Timed, b: Timed) -> Outcome:
     """How B's calls compare with A's."""
     if a.steady is None or b.steady is None or a.busy or b.busy:
         return "unknown"
-    first = outcome_of(b.steady, a.steady)
+    first = _compared(a.steady, b.steady)
     if a.again is not None and b.again is not None:
-        return either(first, outcome_of(b.again, a.again))
-    return first
+        return either(first, _compared(a.again, b.again))
+    return first[0]
+
+
+def _compared(a: Steady, b: Steady) -> Compared:
+    return outcome_of(b, a), a.median_ms / b.median_ms if b.median_ms else None
 
 
 def of_one_process(a: Timed, b: Timed) -> tuple[Timed, Timed]:
