@@ -792,6 +792,9 @@ def test_all_that_is_added_into_cells_is_said(profiled: Case) -> None:
     assert atomics._title([one]) == "1,000 elements are added into cells one by one (2.00 ms)"
     assert atomics._title([one, one]).endswith("(2.00 ms), and 1,000 in another kernel (2.00 ms)")
     assert atomics._title([one] * 3).endswith("(2.00 ms), and 2,000 in 2 other kernels (4.00 ms)")
+    symbolic = (one[0], 0, *one[2:])
+    assert atomics._title([symbolic, one]).startswith("elements are added into cells one by one (2.00 ms)")
+    assert atomics._title([one, symbolic, one]).endswith("and more in 2 other kernels (4.00 ms)")
 
 
 NESTED = """\

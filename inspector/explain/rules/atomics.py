@@ -95,7 +95,7 @@ def find(case: Case) -> Iterable[Finding]:
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
         evidence.append(
-            owner.launch_evidence(kernel, f"{count:,} elements, {timed(kernel, ms)}: {kernel.name}")
+            owner.launch_evidence(kernel, f"{_many(count)}, {timed(kernel, ms)}: {kernel.name}")
         )
         evidence += [source_evidence(case, place) for place in _places(owner, kernel)[:1]]
     yield Finding(
@@ -155,13 +155,19 @@ def _sorting_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
 def _title(costly: Sequence[_Costly]) -> str:
     """Of all launches, the longest first."""
     ms, points, _, launch = costly[0]
-    said = f"{points:,} elements are added into cells one by one ({timed(launch, ms)})"
+    said = f"{_many(points)} are added into cells one by one ({timed(launch, ms)})"
     if len(costly) == 1:
         return said
     others = costly[1:]
-    more, rest = sum(count for _, count, _, _ in others), sum(ms for ms, _, _, _ in others)
+    counts, rest = [count for _, count, _, _ in others], sum(ms for ms, _, _, _ in others)
     where = "another kernel" if len(others) == 1 else f"{len(others)} other kernels"
-    return f"{said}, and {more:,} in {where} ({duration(rest)})"
+    more = f"{sum(counts):,}" if all(counts) else "more"
+    return f"{said}, and {more} in {where} ({duration(rest)})"
+
+
+def _many(elements: int) -> str:
+    """Of symbolic sizes it is not known how many."""
+    return f"{elements:,} elements" if elements else "elements"
 
 
 def _places(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
