@@ -94,9 +94,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice = _as_eager(lost) + advice
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
-        evidence.append(
-            owner.launch_evidence(kernel, f"{_many(count)}, {timed(kernel, ms)}: {kernel.name}")
-        )
+        evidence.append(owner.launch_evidence(kernel, f"{_many(count)}, {timed(kernel, ms)}: {kernel.name}"))
         evidence += [source_evidence(case, place) for place in _places(owner, kernel)[:1]]
     yield Finding(
         rule="atomics",
