@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,12 @@ def test_steady_calls_are_chosen_after_the_last_that_compiled(
 ) -> None:
     _recorded(tmp_path, *callables)
     chosen, note = plan_profile(tmp_path)
-    assert chosen == plan and bool(note) == (plan is None)
+    assert (chosen and replace(chosen, warm_up=1)) == plan and bool(note) == (plan is None)
     if chosen is not None:
-        # The warm-up call and those that are kept are all steady, and there.
+        # The calls that warm up and those that are kept are all steady, and there.
         main = max((item for item in callables if item["kind"] == "call"), key=lambda item: item["calls"])
-        assert max(main["cold_index"]) < chosen.first
+        begin = chosen.first + 1 - chosen.warm_up
+        assert max(main["cold_index"]) < begin and (chosen.warm_up == 6 or begin - 1 in main["cold_index"])
         assert chosen.first + chosen.calls < main["calls"]
 
 
@@ -178,6 +180,17 @@ def test_the_calls_after_the_warm_up_are_marked_and_kept(
     assert torch.said == [*quiet, "start", *marked, "step", *kept, "stop", *quiet]
     assert gzip.decompress(file.read_bytes()) == b"{}" and not log
     assert [path.name for path in file.parent.iterdir()] == ["compiled.json.gz"]
+
+
+def test_several_calls_warm_up_and_the_same_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = _Torch()
+    file, _ = _run(tmp_path, monkeypatch, torch, 9, first=4, warm_up=3)
+    calls = " ".join(torch.said).replace("+inspector: ", "+").replace("-inspector: ", "-").split("start")
+    before, profiled = calls[0].split(), calls[1].partition("stop")[0].split()
+    # Of nine calls two are before, three warm up and two are kept.
+    assert before == ["f", "backward"] * 2
+    assert [profiled.count(said) for said in ("+call", "step")] == [5, 5]
+    assert file.exists()
 
 
 def test_a_program_that_ends_early_keeps_what_there_was(

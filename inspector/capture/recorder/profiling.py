@@ -1,8 +1,8 @@
 """Profiles a few steady calls of the program with torch's own profiler, in a run that nothing else times.
 
-``torch.profiler`` is started before a call that the parent chose by the times of an earlier run; that call
-is its warm-up, in which CUPTI and its buffers are made ready, and the calls after it are kept. Each timed
-call is marked, so that what lies outside of all is told apart in the trace.
+``torch.profiler`` is started some calls before one that the parent chose by the times of an earlier run:
+its warm-up, in which CUPTI and its buffers are made ready. The calls after it are kept. Each timed call is
+marked, so that what lies outside of all is told apart in the trace.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ _SUFFIX = ".json.gz"
 
 class Profiling:
     """`file` is where the trace goes, its name ending in ``.json.gz``; `order` numbers the callable whose
-    calls count; `first` is the call that warms the profiler up, and the `calls` after it are kept."""
+    calls count; `first` is the last of `warm_up` calls that warm the profiler up, and the `calls` after
+    it are kept."""
 
-    def __init__(self, file: str, order: int, first: int, calls: int, guards: Guards) -> None:
+    def __init__(
+        self, file: str, order: int, first: int, calls: int, guards: Guards, warm_up: int = 1
+    ) -> None:
         self._file = file
         self._order = order
-        self._first = first
+        self._first = first - warm_up + 1
+        self._warm_up = warm_up
         self._calls = calls
         self._log = guards.log
         self._guard = guards.make("torch.profiler")
@@ -58,7 +62,7 @@ class Profiling:
             elif threading.get_ident() == self._thread and entry.calls > self._first + self._steps:
                 self._steps += 1
                 self._profile.step()
-                if self._steps > self._calls:
+                if self._steps >= self._warm_up + self._calls:
                     self._finish()
         if self._profile is not None and threading.get_ident() == self._thread:
             autograd: Any = sys.modules["torch"].autograd
@@ -83,7 +87,7 @@ class Profiling:
             activities.append(kinds.CUDA)
         profile = torch.profiler.profile(
             activities=activities,
-            schedule=torch.profiler.schedule(wait=0, warmup=1, active=self._calls, repeat=1),
+            schedule=torch.profiler.schedule(wait=0, warmup=self._warm_up, active=self._calls, repeat=1),
             on_trace_ready=self._save,
         )
         self._thread = threading.get_ident()
