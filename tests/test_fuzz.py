@@ -27,6 +27,7 @@ from replays import replay_of, result_of
 from inspector import text
 from inspector.analysis.cpp_statements import cpp_statements
 from inspector.analysis.diff.code import plain_lines, side_by_side
+from inspector.analysis.fusion import _shorten as shortened
 from inspector.analysis.fusion_groups import build_groups
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.index_ranges import IndexReader
@@ -653,3 +654,8 @@ def test_a_line_of_backslashes_is_taken_apart_before_names_are_looked_for() -> N
     clean = private.clean(text)
     assert "anneliese" not in clean and "10.1.2.3:80" not in clean and "1.2.3.4.5" in clean
     assert clean.count("10.1.2.3") == 1
+
+
+def test_a_name_of_a_million_letters_is_cut_in_a_note() -> None:
+    assert shortened(["x" * 1_000_000, "buf1"]) == f"{'x' * 200}…, buf1"
+    assert shortened([f"buf{n}" for n in range(8)]) == "buf0, buf1, buf2, buf3, buf4, buf5 and 2 more"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from inspector.model.decision import Decision, DecisionSource
 from inspector.model.fusion import Access, FusionGroup, FusionReport, NodeTraffic, total
@@ -166,6 +165,6 @@ def _names(accesses: Sequence[Access], basis: str) -> str:
 def _shorten(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
     more = f" and {len(distinct) - _MOST_NAMES} more" if len(distinct) > _MOST_NAMES else ""
-    cut = (f"{name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else name for name in distinct)
-    told = islice(cut, _MOST_NAMES)
-    return ", ".join(told) + more
+    told = distinct[:_MOST_NAMES]
+    cut = (f"{name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else name for name in told)
+    return ", ".join(cut) + more

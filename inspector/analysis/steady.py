@@ -54,9 +54,6 @@ def outcome_of(ours: Steady, theirs: Steady | None) -> Outcome:
     return "faster" if difference > 0 else "slower"
 
 
-_OPPOSITE: dict[Outcome, Outcome] = {"faster": "slower", "slower": "faster"}
-
-
 Compared = tuple[Outcome, float | None]
 """What a comparison says, and its ratio."""
 
@@ -67,7 +64,7 @@ def either(first: Compared, again: Compared) -> Outcome:
     (said, ratio), (then, ratio_then) = first, again
     if then in (said, "unknown") or not ratio or not ratio_then:
         return said
-    if _OPPOSITE.get(said) == then:
+    if "same" not in (said, then):
         return "unknown"
     # Where uneven calls alone keep a run from telling a difference, it does not say that there is none.
     even = ratio if said == "same" else ratio_then
