@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from test_calls import compared, sized
 from test_explain_ledger import added_up, parts, rules, timed
 
 from inspector.explain.case import Case, GraphCase, Times
@@ -15,11 +16,12 @@ from inspector.explain.cuda_graphs import graphs_of_call, unrecordable
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.ledger import GUARDS, HOST_SIDE, TRANSFERS, WAITING, WITHIN_GRAPHS, make_ledger
-from inspector.explain.rules import tf32_disabled
+from inspector.explain.rules import cudagraphs_per_size, slower_than_eager, tf32_disabled
 from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
 from inspector.model.explain import Finding
 from inspector.model.fx import FxNode, TensorMeta
+from inspector.model.logs import LogRecord
 from inspector.model.schedule import Buffer, Layout, SchedulerNode
 from inspector.model.source import LineSpan
 from inspector.model.state import GraphState, TorchState
@@ -170,6 +172,29 @@ def test_a_skipped_cuda_graph_names_the_line_that_torch_blames(softmax: Case) ->
     assert finding.title.endswith("skipped: mutated inputs (1 instances)")
     assert "in place" in finding.advice
     assert (finding.evidence[0].path, finding.evidence[0].line) == ("/home/user/model.py", 9)
+
+
+def test_graphs_recorded_for_each_size_are_the_cause_where_calls_of_a_size_lose(corpus: Path) -> None:
+    case = gather(Run.open(corpus / "h200-torch2.11" / "cudagraphs"))
+    calls = compared(
+        sized(("9x512", 1.0, 70), ("8x512", 9.0, 7)), sized(("9x512", 4.0, 70), ("8x512", 4.0, 7))
+    )
+    case = replace(case, times=replace(case.times, by_sizes=calls))
+    warning = (
+        "CUDAGraph supports dynamic shapes by recording a new graph for each distinct input size. Recording "
+        "too many CUDAGraphs may lead to extra overhead. We have observed 9 distinct sizes. Please consider"
+    )
+    warned = replace(case, records=(*case.records, LogRecord(7, "cudagraphs", warning)))
+    (finding,) = cudagraphs_per_size.RULE.find(warned)
+    assert finding.title.startswith("2.25x slower in its 7 calls with 8x512")
+    assert finding.title.endswith("anew for each size (9 when it warned)")
+    assert finding.cost_ms == pytest.approx(7 * 5.0 / 77)
+    assert finding.evidence[-1].line == 7 and "cudagraph_skip_dynamic_graphs" in finding.advice
+    said = [item.title for item in slower_than_eager.RULE.find(case)]
+    assert said and said[0].startswith("2.25x slower") and not list(slower_than_eager.RULE.find(warned))
+    assert not list(cudagraphs_per_size.RULE.find(case))
+    few = replace(warned, times=replace(case.times, by_sizes=None))
+    assert not list(cudagraphs_per_size.RULE.find(few))
 
 
 def test_without_kernel_times_the_hosts_side_is_not_called_the_kernels(softmax: Case) -> None:

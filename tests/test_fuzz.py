@@ -48,6 +48,7 @@ from inspector.model.replay import KernelReplay, Timing
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.model.schedule import LoopBody
 from inspector.model.source import SourceLocation
+from inspector.pack.form import Form
 from inspector.pack.private import Private, _parted
 from inspector.pack.run import Packer
 from inspector.pack.source import Source
@@ -659,3 +660,29 @@ def test_a_line_of_backslashes_is_taken_apart_before_names_are_looked_for() -> N
 def test_a_name_of_a_million_letters_is_cut_in_a_note() -> None:
     assert shortened(["x" * 1_000_000, "buf1"]) == f"{'x' * 200}…, buf1"
     assert shortened([f"buf{n}" for n in range(8)]) == "buf0, buf1, buf2, buf3, buf4, buf5 and 2 more"
+
+
+def test_of_many_lines_each_is_cleaned_once_and_counted_as_often_as_it_stands() -> None:
+    private = Private()
+    text = "\n".join(["x", "in /data/zeta/a.py", "", "at /data/eta/b.py"] * 50_000 + [""] * 3_000_000)
+    started = time.process_time()
+    private.learn(text)
+    private.replaced.clear()
+    clean = private.clean(text)
+    assert time.process_time() - started < 10
+    assert clean.split("\n")[:4] == ["x", "in /data/dir1/a.py", "", "at /data/dir2/b.py"]
+    assert clean.count("\n") == text.count("\n") and private.replaced["folder"] == 100_000
+
+
+@pytest.mark.parametrize(("length", "parts"), [(255, 1), (256, 3), (5_000, 3)])
+@pytest.mark.parametrize("place", range(0, 300, 37))
+def test_a_long_line_is_parted_at_long_runs_wherever_they_stand(length: int, parts: int, place: int) -> None:
+    line = "ab" * 50_000
+    assert len(_parted(line[:place] + "\t" * length + line)) == parts
+    assert len(_parted(line + "\t" * length + "b")) == parts
+
+
+def test_a_form_is_tried_where_any_of_what_it_needs_stands() -> None:
+    form = Form("(?:a b|c): ?", "a b|c", between="|")
+    assert form.sub(lambda match: match[0].upper(), "a b: x c: y") == "A B: x C: y"
+    assert not list(form.finditer("a: b: x"))

@@ -14,10 +14,12 @@ import json
 import keyword
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Literal
 from urllib.parse import quote
+
+from inspector.pack.form import Form
 
 Kind = Literal["user", "host", "folder", "secret", "address", "e-mail", "value", "device"]
 
@@ -56,58 +58,41 @@ _FILE = re.compile(
 )
 
 
-class _Form:
-    """A pattern, and what a text has of which it fits any part: plain words are found far faster."""
-
-    def __init__(self, pattern: str, needs: str) -> None:
-        self.needs = needs.split()
-        self._pattern = re.compile(pattern)
-
-    def finditer(self, text: str) -> Iterable[re.Match[str]]:
-        return self._pattern.finditer(text) if self._may_fit(text) else ()
-
-    def sub(self, instead: Callable[[re.Match[str]], str], text: str) -> str:
-        return self._pattern.sub(instead, text) if self._may_fit(text) else text
-
-    def _may_fit(self, text: str) -> bool:
-        return any(need in text for need in self.needs)
-
-
 _PART = r"(?:[^\s\"'`<>|:,;()\[\]{}\\/*?$=&!#^%~]|\\+u[0-9a-fA-F]{4})+"
-_ABSOLUTE = _Form(
+_ABSOLUTE = Form(
     rf"/(?:(?<=~/){_PART}|(?:(?<![\w.\-/\\)\]}}>%]/)|(?<=-[ILB]/)|(?<=\\[ntr\"']/)|(?<=file:///)"
     rf"|(?=(?:home|Users)/))(?=[A-Za-z_.]){_PART}/{_PART})(?:/{_PART})*",
     "/",
 )
-_RELATIVE = _Form(rf"(?<![\w.\-/\\])(?:{_PART}/)+{_PART}", "/")
-_WINDOWS = _Form(
+_RELATIVE = Form(rf"(?<![\w.\-/\\])(?:{_PART}/)+{_PART}", "/")
+_WINDOWS = Form(
     r"(?<![A-Za-z0-9])[A-Za-z]:(?P<gap>\\{1,8})(?:(?=[Uu]sers\\)|(?=[^\s\"'<>|:*?]+\.(?:py|json|log|so|dll|exe)\b))"
     r"(?P<rest>[^\s\\/:*?\"'<>|;,]+(?:(?P=gap)[^\s\\/:*?\"'<>|;,]+)*)",
     ":\\",
 )
 # "/home/Ann Lee/my model/a.py", # File: /home/Ann Lee/a.py:7 in forward
-_QUOTED = _Form(r'"(/(?:[^"\\/\n]+/)+[^"\\/\n]+\.\w+)\\*"|# File: (/[^\n:"]+):\d+ in ', '"/ File:')
+_QUOTED = Form(r'"(/(?:[^"\\/\n]+/)+[^"\\/\n]+\.\w+)\\*"|# File: (/[^\n:"]+):\d+ in ', '"/ File:')
 
-_USER = _Form(
+_USER = Form(
     r"/(?:home|Users)/([^/\s\"'`<>|:,;()\[\]{}\\*?$=]+)|[A-Za-z]:\\+[Uu]sers\\+([^\\/\s\"':]+)|(?<=/)torchinductor_(\w+)"
     r"|\b(?:USER|LOGNAME|USERNAME)\\*[\"']?\s*[=:]\s*\\*[\"']?([A-Za-z][\w.-]+)",
     "/home/ /Users/ sers\\ torchinductor_ USER LOGNAME",
 )
-_HOST = _Form(
+_HOST = Form(
     r"\b(?:HOSTNAME|HOST|MASTER_ADDR|SLURMD_NODENAME|hostname|host)\\*[\"']?\s*[=:]\s*\\*[\"']?([A-Za-z][\w.-]+)",
     "HOST ADDR NODENAME host",
 )
 _DOMAIN = r"(?:com|org|edu|gov|mil|dev|ai|cloud|internal|intranet|local|lan|corp|invalid|example|[a-z]{2})"
-_MAIL = _Form(
+_MAIL = Form(
     rf"(?<![\w.@])([\w.+-]{{1,256}})@(?!self\.)([\w-]+(?:\.[\w-]+)*(?:\.(?:{_DOMAIN}|net|io))(?![\w(.@])(?::[\w./~-]+)?"
     r"|[\w-]+(?:\.[\w-]+)*:[\w./~-]+\.git\b)",
     "@",
 )
-_NAMED = _Form(
+_NAMED = Form(
     r"(?<![\w.@/-])(?:[\w-]+\.)+(?:com|org|edu|gov|internal|intranet|lan|corp)(?![\w(.])(?::\d+)?",
     ".com .org .edu .gov .int .lan .corp",
 )
-_URL = _Form(r"(?<=[A-Za-z0-9+.-])://(?!/)([^\s\"'`<>\\)\]},;]+)", "://")
+_URL = Form(r"(?<=[A-Za-z0-9+.-])://(?!/)([^\s\"'`<>\\)\]},;]+)", "://")
 _FILE_SCHEME = re.compile(r"\bfile\Z")
 _PUBLIC = re.compile(
     r"(?:(?:[\w-]+\.)*(?:pytorch\.org|python\.org|wikipedia\.org|nvidia\.com|apache\.org|arxiv\.org)"
@@ -120,26 +105,26 @@ _SECRET_NAME = (
 )
 _IS = r"\\*[\"']?\]?\s*[=:]\s*(?:\\*[\"'])?"
 _NEXT = r"\\*[\"']\s*,\s*\\*[\"']"
-_ASSIGNED = _Form(
+_ASSIGNED = Form(
     rf"(?P<before>(?<![A-Za-z0-9])(?:{_SECRET_NAME}{_IS}"
     rf"|(?<!-)--?[\w-]{{0,256}}(?:token|api-?key|secret|password|passwd)(?:[ \t]+|{_IS}|{_NEXT})))"
     r"(?P<value>[^\s\"'\\,;}\])<>]+)",
     "TOKEN KEY SECRET PASS CRED AUTH token apikey api-key secret passw",
 )
-_TOKEN = _Form(
+_TOKEN = Form(
     r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
     r"|xox[abp]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,1024}\.[\w-]{8,}\.[\w-]*)"
     r"|(?<=Bearer )[\w.~+/-]{8,}=*",
     "hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat sk- xox AKIA ASIA AIza eyJ Bearer",
 )
-_PEM = re.compile(r"(?<=PRIVATE KEY-----)[A-Za-z0-9+/=\s\\]{16,}?(?=-----END)")
-_CREDENTIAL = _Form(r"://[^/\s\"'@:]*:([^/\s\"'@]{4,})@", "://")
+_PEM = Form(r"(?<=PRIVATE KEY-----)[A-Za-z0-9+/=\s\\]{16,}?(?=-----END)", "PRIVATE")
+_CREDENTIAL = Form(r"://[^/\s\"'@:]*:([^/\s\"'@]{4,})@", "://")
 _DISTINCT = re.compile(r"(?=.*\d)[\w+/=.~:-]{8,}|[A-Za-z0-9+/=_-]{20,}")
 """A secret that can be nothing else; another one is replaced only where it is assigned."""
 
 _NUMBER_ADDRESS = re.compile(r"(\d(?<![\w.-].)\d{0,2}(?:\.\d{1,3}){3})(:\d+)?(?![\w.])")
 """What stands before is asked at a digit alone: `re` finds one far faster than it looks back everywhere."""
-_DEVICE = _Form(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})\b", "GPU- MIG-")
+_DEVICE = Form(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})\b", "GPU- MIG-")
 _FORMS = (
     _ABSOLUTE, _RELATIVE, _WINDOWS, _QUOTED, _USER, _HOST, _MAIL, _NAMED, _URL, _ASSIGNED, _TOKEN,
     _CREDENTIAL, _DEVICE,
@@ -150,22 +135,44 @@ _NUMBERS = re.compile(r"\d\.\d+\.\d+\.\d")
 _LONG_LINE = 100_000
 _RUN = re.compile(r"([^\w/\\])\1{255,}|\\{4096,}")
 """Of backslashes, text within text within text twelve deep: each doubles them."""
+_STEP = 128
+"""Half of what `_RUN` takes at least."""
 _LONGEST_NAME = 255
 """POSIX's NAME_MAX, which a user's folder and a machine's name keep to as well."""
 _WORDS = frozenset((*keyword.kwlist, *dir(builtins)))
 
 
-def _suspect(line: str) -> bool:
-    return any(word in line for word in _SUSPECT) or (line.count(".") > 2 and bool(_NUMBERS.search(line)))
+def _suspects(text: str) -> Counter[str]:
+    """The lines of a text that a pattern may fit, in their order, and how often each stands there.
+
+    Of millions most are the same or plain: only what the whole text has is looked for in each."""
+    words = [word for word in _SUSPECT if word in text]
+    numbers = bool(_NUMBERS.search(text))
+    return Counter(
+        {
+            line: times
+            for line, times in Counter(text.split("\n")).items()
+            if any(word in line for word in words)
+            or (numbers and line.count(".") > 2 and _NUMBERS.search(line))
+        }
+    )
 
 
 def _parted(line: str) -> list[str]:
     """A line of megabytes between long runs of one character, which no name has and each pattern would try
     itself at."""
-    if len(line) < _LONG_LINE:
+    if len(line) < _LONG_LINE or not _has_run(line):
         return [line]
     ends = [0, *(place for run in _RUN.finditer(line) for place in run.span()), len(line)]
     return [line[start:end] for start, end in pairwise(ends)]
+
+
+def _has_run(line: str) -> bool:
+    """Whether one character fills one of the line's steps, as it must where it stands twice as long."""
+    return any(
+        one == other and line.count(one, place, place + _STEP) == _STEP
+        for place, (one, other) in zip(range(0, len(line), _STEP), pairwise(line[::_STEP]), strict=False)
+    )
 
 
 def _spoken(names: Mapping[str, str]) -> list[str]:
@@ -192,10 +199,9 @@ class Private:
 
     def learn(self, text: str) -> None:
         """Take note of every name in a text that is unmistakable there."""
-        for line in dict.fromkeys(text.split("\n")):
+        for line in _suspects(text):
             for part in _parted(line):
-                if _suspect(part):
-                    self._learn(part)
+                self._learn(part)
 
     def _learn(self, text: str) -> None:
         for match in _USER.finditer(text):
@@ -262,11 +268,13 @@ class Private:
     def clean(self, text: str) -> str:
         """The text with neutral names, as many lines as before."""
         text = self._secrets(text)
-        lines = (
-            "".join(self._line(part) if _suspect(part) else part for part in _parted(line))
-            for line in text.split("\n")
-        )
-        return self._words("\n".join(lines))
+        replaced, clean = self.replaced, dict[str, str]()
+        for line, times in _suspects(text).items():
+            self.replaced = Counter()
+            clean[line] = "".join(map(self._line, _parted(line)))
+            replaced.update({kind: number * times for kind, number in self.replaced.items()})
+        self.replaced = replaced
+        return self._words("\n".join(clean.get(line, line) for line in text.split("\n")))
 
     def _line(self, text: str) -> str:
         text = _ASSIGNED.sub(lambda match: match["before"] + self._use("secret", match["value"]), text)
@@ -350,7 +358,8 @@ class Private:
                 key=lambda way: (-len(way), way),
             )
             self._literal = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
-        text = self._literal.sub(lambda match: self._use("secret", match[0]), text)
+        if self._everywhere:
+            text = self._literal.sub(lambda match: self._use("secret", match[0]), text)
         return _PEM.sub(
             lambda match: re.sub(
                 r"(\\+n|\s)|[A-Za-z0-9+/=]+", lambda part: part[1] or self._use("secret", part[0]), match[0]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 
+from inspector.pack.form import Form
+
 _LEFT_OUT = "..."
 _LONGEST = 1000
 _QUOTED_IN = (
@@ -29,6 +31,7 @@ _STARTS = (
     r"(?P<before>, code: |(?<!\\)\\*\"loc\\*\": ?\\*\"|  # |, line \d+, in [\w<>.]+(?:\n|\\+n)[ \t]*"
     r"|starts_line [^\n]+\n(?:[^\n]*\] )?[ \t]*|(?<!\\)\\*['\"] {2,})"
 )
+_NEEDS = ", code:|loc|  # |, line |starts_line |\"  |'  "
 
 
 class Source:
@@ -37,7 +40,7 @@ class Source:
     def __init__(self) -> None:
         self.left_out = 0
         self._lines: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: Form | None = None
 
     def learn(self, text: str) -> None:
         """Take note of every line that a text quotes; JSON is read, and JSON in its texts."""
@@ -76,10 +79,12 @@ class Source:
         if self._pattern is None:
             ways = {way for line in self._lines for way in _escapes(line)}
             lines = "|".join(re.escape(way) for way in sorted(ways, key=lambda way: (-len(way), way)))
-            self._pattern = re.compile(f"{_STARTS}(?:{lines or '(?!)'}){_ENDS}")
-        text, count = self._pattern.subn(lambda match: match["before"] + _LEFT_OUT, text)
-        self.left_out += count
-        return text
+            self._pattern = Form(f"{_STARTS}(?:{lines or '(?!)'}){_ENDS}", _NEEDS, between="|")
+        return self._pattern.sub(self._instead, text)
+
+    def _instead(self, match: re.Match[str]) -> str:
+        self.left_out += 1
+        return match["before"] + _LEFT_OUT
 
 
 def _unescaped(string: str) -> str:

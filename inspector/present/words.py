@@ -62,6 +62,9 @@ RULES: dict[str, Plain] = {
         "Much time goes to Python and launching",
         "checking inputs, Python and launching kernels take time beside the kernels",
     ),
+    "cudagraphs_per_size": Plain(
+        "CUDA graphs are recorded for each size", "CUDA graphs are recorded anew for each size of inputs"
+    ),
     "cudagraphs_skipped": Plain("CUDA graphs were not used", "CUDA graphs were asked for and not used"),
     "communication": Plain(
         "Ranks wait for each other", "much of a call is communication between ranks that nothing hides"

@@ -18,6 +18,7 @@ _MODULES = (
     "decomposition_slower",
     "too_few_programs",
     "slow_dtype",
+    "cudagraphs_per_size",
     "slower_than_eager",
     "compile_cost",
     "graph_breaks",

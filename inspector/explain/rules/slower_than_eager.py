@@ -31,6 +31,7 @@ from inspector.model.two_sides import Block
 from inspector.text import joined
 from inspector.units import duration
 
+from .cudagraphs_per_size import per_size
 from .healthy import UNREAD
 
 _EAGER_LIBRARY = "library kernels alone take {library}, more than all of eager, which must run others"
@@ -198,7 +199,7 @@ def _of_sizes(case: Case, calls: CallPayOff, group: CallGroup) -> Finding:
 
 def find(case: Case) -> Iterable[Finding]:
     times = case.times
-    if times.by_sizes is not None and times.outcome != "slower":
+    if times.by_sizes is not None and times.outcome != "slower" and per_size(case) is None:
         yield from (_of_sizes(case, times.by_sizes, group) for group in times.losing[:1])
     for number, block in case.slower:
         became = change(block) if block.eager_ms else ""
