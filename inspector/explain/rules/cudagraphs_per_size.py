@@ -1,7 +1,7 @@
 """CUDA graphs are recorded anew for each size of a graph that was compiled for any, and calls lose by it.
 
-Looks at: torch's own line (torch/_inductor/cudagraph_utils.py: maybe_warning_due_to_dynamic_shape), and how long
-calls of each size take.
+Looks at: torch's own line (torch/_inductor/cudagraph_utils.py: maybe_warning_due_to_dynamic_shape), and how
+long calls of each size take.
 """
 
 from __future__ import annotations
