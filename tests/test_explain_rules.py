@@ -578,8 +578,14 @@ def test_most_of_the_work_outside_of_what_is_compiled(
         assert [(item.path, item.line) for item in told[0].evidence] == [("p.py", 2)]
     # Nor is what ranks exchange, and what is done for it.
     exchange = replace(block, operators=("FSDP::all_gather",))
-    ranks = replace(joined, blocks=(*joined.blocks[:-1], exchange))
-    assert not list(outside_compiled.find(replace(case, sides=replace(profiled.sides, joined=ranks))))
+    # A backward that was compiled when it ran first, in a profiled call.
+    compiling = replace(
+        block, compiled_kernels=(kernel, KernelTime("Scheduler.codegen (dynamo_timed)", 0.4, 369.0))
+    )
+    for other in (exchange, compiling):
+        others = replace(totals, outside_ms=0.0)
+        changed = replace(joined, blocks=(*joined.blocks[:-1], other), compiled=others)
+        assert not list(outside_compiled.find(replace(case, sides=replace(profiled.sides, joined=changed))))
     broken = replace(case.facts, graph_breaks=(GraphBreak(None, "print", (), None, False, 1, ""),))
     assert not list(outside_compiled.find(replace(case, facts=broken)))
 

@@ -54,6 +54,8 @@ _ADVICE_TWICE = (
 _COMPILE_STEP = "compile the optimizer's step, its numbers that change as tensors (lr=torch.tensor(1e-3))"
 _FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 """Optimizers of torch's that have one kernel for a step, on CPUs too (torch/optim: fused)."""
+_COMPILING = "(dynamo_timed)"
+"""torch/_dynamo/utils.py: dynamo_timed gives each phase of compiling to a profiler under such a name."""
 _FEW, _SHORT_MS = 20, 50.0
 """Calls, and milliseconds, of which it is chance what lies between them."""
 
@@ -62,6 +64,11 @@ def find(case: Case) -> Iterable[Finding]:
     if not case.graphs or case.in_eager or case.facts.graph_breaks or compile_failures(case):
         return
     yield from list(_profiled(case)) or _between(case)
+
+
+def _compiles(block: Block) -> bool:
+    """Whether something was compiled in it, as a backward is when it first runs: that is no steady work."""
+    return any(_COMPILING in kernel.name for kernel in block.compiled_kernels)
 
 
 def _between(case: Case) -> Iterable[Finding]:
@@ -90,7 +97,11 @@ def _profiled(case: Case) -> Iterable[Finding]:
     if case.sides is None:
         return
     totals = case.sides.joined.compiled
-    blocks = [block for block in case.sides.joined.blocks if block.compiled_ms and not _of_ranks(block)]
+    blocks = [
+        block
+        for block in case.sides.joined.blocks
+        if block.compiled_ms and not _of_ranks(block) and not _compiles(block)
+    ]
     outside = [block for block in blocks if block.place == "outside" and block.operators]
     if totals is None or not outside or not totals.wall_ms:
         return
