@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -195,6 +196,10 @@ def test_graphs_recorded_for_each_size_are_the_cause_where_calls_of_a_size_lose(
     assert not list(cudagraphs_per_size.RULE.find(case))
     few = replace(warned, times=replace(case.times, by_sizes=None))
     assert not list(cudagraphs_per_size.RULE.find(few))
+    flood = replace(case, records=(LogRecord(7, None, warning.partition(" We have")[0] * 20_000),))
+    started = time.process_time()
+    assert cudagraphs_per_size.per_size(flood) is None
+    assert time.process_time() - started < 10
 
 
 def test_without_kernel_times_the_hosts_side_is_not_called_the_kernels(softmax: Case) -> None:

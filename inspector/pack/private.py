@@ -352,13 +352,13 @@ class Private:
         )
 
     def _secrets(self, text: str) -> str:
-        if self._literal is None:
-            secrets = sorted(
-                {way for secret in self._everywhere for way in _written(secret)},
-                key=lambda way: (-len(way), way),
-            )
-            self._literal = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
         if self._everywhere:
+            if self._literal is None:
+                secrets = sorted(
+                    {way for secret in self._everywhere for way in _written(secret)},
+                    key=lambda way: (-len(way), way),
+                )
+                self._literal = re.compile("|".join(map(re.escape, secrets)))
             text = self._literal.sub(lambda match: self._use("secret", match[0]), text)
         return _PEM.sub(
             lambda match: re.sub(

@@ -9,37 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from inspector.explain.block_words import calls_text
 from inspector.explain.case import Case
-from inspector.explain.claims import on_whole
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage
+from inspector.explain.sized_calls import losing_calls
 from inspector.model.explain import Evidence, Finding
 
 _ADVICE = "pad to a few sizes, or set torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True"
-_FOR_EACH = re.compile(r"recording a new graph for each distinct input size.*?observed (\d+) distinct sizes")
+_FOR_EACH = re.compile(
+    r"recording a new graph for each distinct input size.{0,200}?observed (\d{1,9}) distinct sizes"
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
-    calls, told = case.times.by_sizes, per_size(case)
-    if calls is None or told is None or not case.times.losing:
-        return
-    line, sizes = told
-    group = case.times.losing[0]
-    lost = group.lost_ms / sum(other.compiled.count for other in calls.groups)
-    share = case.share(lost)
-    place = source_evidence(case, calls.location) if calls.location is not None else None
-    yield Finding(
-        rule="cudagraphs_per_size",
-        severity=severity_of(share),
-        title=f"{calls_text(group)}; torch records CUDA graphs anew for each size ({sizes} when it warned)",
-        graph=None,
-        cost_ms=lost,
-        evidence=(*([place] if place is not None else []), line),
-        advice=_ADVICE,
-        how="measured",
-        share=share,
-        claims=(on_whole(lost, "measured", "eager"),),
-    )
+    if case.times.losing and (told := per_size(case)) is not None:
+        line, sizes = told
+        why = f"; torch records CUDA graphs anew for each size ({sizes} when it warned)"
+        yield from losing_calls(case, "cudagraphs_per_size", _ADVICE, why, (line,))
 
 
 def per_size(case: Case) -> tuple[Evidence, int] | None:

@@ -7,10 +7,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from inspector.analysis.calls import CallPayOff
 from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import same_operator_other_kernel
-from inspector.explain.block_words import SAME_KERNEL, both_times, calls_text, change, label
+from inspector.explain.block_words import SAME_KERNEL, both_times, change, label
 from inspector.explain.case import Case
 from inspector.explain.claims import on_whole
 from inspector.explain.doubts import apart, profile_fits
@@ -20,12 +19,10 @@ from inspector.explain.rule import (
     Stage,
     block_evidence,
     lost_finding,
-    severity_of,
-    source_evidence,
     timed,
 )
+from inspector.explain.sized_calls import losing_calls
 from inspector.model.account import ROUNDING, Account, Claim, Part
-from inspector.model.calls import CallGroup
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block
 from inspector.text import joined
@@ -168,39 +165,24 @@ def _evidence(case: Case, most: Part | None) -> tuple[Evidence, ...]:
     ) or (Evidence(case.facts.root, None, "the run"),)
 
 
-def _of_sizes(case: Case, calls: CallPayOff, group: CallGroup) -> Finding:
+def _of_sizes(case: Case) -> Iterable[Finding]:
     """Calls that lose where the whole does not."""
-    lost = group.lost_ms / sum(other.compiled.count for other in calls.groups)
     symbolic = any(
         not isinstance(size, int)
         for graph in case.graphs
         for node in (graph.artifacts.fx_after.nodes if graph.artifacts.fx_after is not None else ())
         for size in (node.meta.shape if node.meta is not None else ())
     )
-    place = calls.location
-    return Finding(
-        rule="slower_than_eager",
-        severity=severity_of(case.share(lost)),
-        title=calls_text(group),
-        graph=None,
-        cost_ms=lost,
-        evidence=(
-            source_evidence(case, place) if place is not None else Evidence("record", None, calls.name),
-        ),
-        advice="compiled for any size; dynamic=False compiles for each"
-        if symbolic
-        else "capture these calls alone, and explain that run",
-        how="measured",
-        share=case.share(lost),
-        trial=Trial(dynamic=False) if symbolic else None,
-        claims=(on_whole(lost, "measured", "eager"),),
-    )
+    if symbolic:
+        advice = "compiled for any size; dynamic=False compiles for each"
+        return losing_calls(case, "slower_than_eager", advice, trial=Trial(dynamic=False))
+    return losing_calls(case, "slower_than_eager", "capture these calls alone, and explain that run")
 
 
 def find(case: Case) -> Iterable[Finding]:
     times = case.times
-    if times.by_sizes is not None and times.outcome != "slower" and per_size(case) is None:
-        yield from (_of_sizes(case, times.by_sizes, group) for group in times.losing[:1])
+    if times.losing and times.outcome != "slower" and per_size(case) is None:
+        yield from _of_sizes(case)
     for number, block in case.slower:
         became = change(block) if block.eager_ms else ""
         # That a kernel took longer beside other programs says nothing of what was compiled.

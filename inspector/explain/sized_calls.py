@@ -1,0 +1,43 @@
+"""Calls of one size that are slower than in eager where others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.explain.block_words import calls_text
+from inspector.explain.case import Case
+from inspector.explain.claims import on_whole
+from inspector.explain.rule import severity_of, source_evidence
+from inspector.model.explain import Evidence, Finding, Trial
+
+
+def losing_calls(
+    case: Case,
+    rule: str,
+    advice: str,
+    why: str = "",
+    seen: tuple[Evidence, ...] = (),
+    trial: Trial | None = None,
+) -> Iterator[Finding]:
+    """Those that lose most, if any do, as a finding of `rule`: what a call of any size loses by them in the
+    mean. `why` ends the sentence, `seen` is evidence beside the line that compiles."""
+    calls = case.times.by_sizes
+    if calls is None or not case.times.losing:
+        return
+    group = case.times.losing[0]
+    lost = group.lost_ms / sum(other.compiled.count for other in calls.groups)
+    place = calls.location
+    line = source_evidence(case, place) if place is not None else Evidence("record", None, calls.name)
+    yield Finding(
+        rule=rule,
+        severity=severity_of(case.share(lost)),
+        title=calls_text(group) + why,
+        graph=None,
+        cost_ms=lost,
+        evidence=(line, *seen),
+        advice=advice,
+        how="measured",
+        share=case.share(lost),
+        trial=trial,
+        claims=(on_whole(lost, "measured", "eager"),),
+    )
