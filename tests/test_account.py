@@ -13,6 +13,7 @@ from inspector.explain import explain
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
 from inspector.explain.claims import _surely, on_block, on_part, on_whole, settle
+from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.doubts import profile_fits
 from inspector.explain.engine import _as_lost, _as_sure, explain_case
 from inspector.explain.gather import gather
@@ -486,6 +487,29 @@ def test_a_kernel_far_from_its_bytes_claims_what_it_takes_over_them(softmax: Cas
     assert slow.claims[0].ms == (pytest.approx(0.6, abs=0.01), pytest.approx(0.8))
     assert slow.title.startswith("cpp_fused")
     assert "moves 2.00 MB in 1.00 ms: 2.00 GB/s of the 10.0 GB/s that this machine reaches" in slow.title
+
+
+def test_a_slow_kernel_whose_vectors_are_hardly_filled_is_told_why(softmax: Case) -> None:
+    """A last dimension of 4 in steps of 16; none that ends at 12, goes on, or is the rest of a longer one."""
+    head = "for(int64_t {0}=static_cast<int64_t>({1}L); {0}<static_cast<int64_t>({2}L); {0}+={3}L)\n{{\n"
+    body = "auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + x1 + 4L*x0, 4);\n}\n}\n"
+    (graph,) = softmax.graphs
+    for start, end, said in ((0, 4, True), (0, 12, False), (0, 64, False), (16, 20, False)):
+        kernel = head.format("x0", 0, 1500, 1) + head.format("x1", start, end, 16) + body
+        assert (loop_nests(kernel)[0].filled is not None) == (start == 0 and end < 16)
+        launches = tuple(
+            replace(
+                item,
+                bytes=2_000_000,
+                kernel=replace(item.kernel, source=kernel) if item.kernel is not None else None,
+            )
+            for item in graph.launches
+        )
+        result = explain_case(replace(softmax, graphs=(replace(graph, launches=launches),)))
+        (slow,) = (item for item in result.findings if item.rule == "slow_kernel")
+        assert ("with 4 elements in vectors that hold 16" in slow.title) == said
+        assert ("[4, n] rather than [n, 4]" in slow.advice) == said
+        assert any("a loop by vectors of 16 elements over 4" in item.text for item in slow.evidence) == said
 
 
 def test_of_what_no_two_runs_could_show_the_largest_is_said() -> None:

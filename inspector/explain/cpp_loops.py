@@ -15,7 +15,7 @@ from inspector.frozen import dataclass
 # for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(4096L); x0+=static_cast<int64_t>(16L))
 # Each part has an end, so that a line with a thousand heads of loops is read once and not a thousand times.
 _LOOP = re.compile(
-    r"for\s*\(\s*(?:int64_t|long)\s+(?P<name>\w+)\s*=[^;]{0,500};\s*\w+\s*<=?\s*(?P<bound>[^;]{1,500});"
+    r"for\s*\(\s*(?:int64_t|long)\s+(?P<name>\w+)\s*=(?P<start>[^;]{0,500});\s*\w+\s*<=?\s*(?P<bound>[^;]{1,500});"
     r"[^)]{0,500}?\+=\s*(?P<step>[^)]{0,500}\)?)"
 )
 # 4096L; on macOS and Windows 4096LL (torch/utils/_sympy/printers.py: CppPrinter._print_Integer)
@@ -50,6 +50,9 @@ class LoopNest:
     atomic: bool
     lanes: str
     text: str
+    filled: tuple[int, int] | None = None
+    """Of a loop that goes on by vectors and ends within the first: how many elements it has, of how many that
+    a step holds. Such a load is masked, and costs what a full one does or more."""
 
     @property
     def scalar(self) -> bool:
@@ -125,6 +128,7 @@ def _end_of_block(lines: list[str], first: int) -> int:
 
 def _nest(text: str, line: int) -> LoopNest:
     bounds: dict[str, int | None] = {}
+    filled = None
     for match in _LOOP.finditer(text):
         name = match["name"]
         if not name.startswith("x"):
@@ -133,6 +137,9 @@ def _nest(text: str, line: int) -> LoopNest:
         bound = max(numbers) if numbers and "ks" not in match["bound"] else None
         known = bounds.get(name, 0)
         bounds[name] = None if bound is None or known is None else max(bound, known)
+        steps = _NUMBER.findall(match["step"])
+        if bound and steps and _NUMBER.findall(match["start"]) == ["0"] and bound < int(steps[0]):
+            filled = (bound, int(steps[0]))
     points: int | None = 1
     for bound in bounds.values():
         points = None if points is None or bound is None else points * bound
@@ -146,4 +153,5 @@ def _nest(text: str, line: int) -> LoopNest:
         atomic="atomic_add" in text,
         lanes=(lanes[1] or lanes[2]) if vectorised and (lanes := _LANES.search(text)) else "",
         text=text,
+        filled=filled if vectorised else None,
     )

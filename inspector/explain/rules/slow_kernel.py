@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
+from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import FACTOR
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
-from inspector.explain.launches import gathers
+from inspector.explain.launches import code_line, gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.explain.whole_operators import no_slower_than_aten
@@ -26,6 +27,10 @@ NEARLY_ALL = 0.8
 """Of its graph's time in the run: what is left of it for other launches can't be what is slow."""
 
 _GATHERS = ", as it fetches elements by index"
+_SHORT_ADVICE = (
+    "let a long dimension lie last in these tensors ([4, n] rather than [n, 4]): vectors are filled along "
+    "the last one"
+)
 _GATHER_ADVICE = (
     "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
 )
@@ -57,16 +62,21 @@ def find(case: Case) -> Iterable[Finding]:
         for _, owner, item in slow[:2]
     ]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
+    short = None if by_index else _short(launch)
+    if short is not None:
+        held, lanes = short.filled or (0, 0)
+        text = f"a loop by vectors of {lanes} elements over {held}"
+        evidence.insert(1, graph.place("output_code.py", code_line(launch.kernel, short.line), text))
     more = f", and {plural(len(slow) - 1, 'other kernel')} like it" if len(slow) > 1 else ""
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
-        title=f"{launch.name} {_how_far(machine, graph, launch, most)}{_GATHERS if by_index else ''}{more}",
+        title=f"{launch.name} {_how_far(machine, graph, launch, most)}{_why(by_index, short)}{more}",
         graph=graph.name,
         cost_ms=cost,
         claims=tuple(on_launch(owner, item, over, _CLAIM[how_timed([item])]) for over, owner, item in slow),
         evidence=tuple(evidence),
-        advice=_GATHER_ADVICE if by_index else _advice(case, graph),
+        advice=_GATHER_ADVICE if by_index else _SHORT_ADVICE if short is not None else _advice(case, graph),
         how=how,
         share=share,
         trial=None if by_index else _trial(graph),
@@ -101,6 +111,26 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
     # A share of the graph's time is an estimate too.
     high *= FACTOR if not launch.measured and machine.peaks is not None else 1.0
     return ((launch.ms - high) * graph.runs, (launch.ms - low) * graph.runs) if launch.ms > high else None
+
+
+def _short(launch: Launch) -> LoopNest | None:
+    """The largest loop nest of a kernel for a CPU, where its vectors are at most half full. The two parts of
+    complex numbers have to lie side by side."""
+    own = launch.call.kind == "cpp" and "complex" not in launch.name
+    nests = loop_nests(launch.source) if own else ()
+    largest = max(nests, key=lambda nest: (nest.points or 0) * max(nest.statements, 1), default=None)
+    if largest is None or largest.filled is None or 2 * largest.filled[0] > largest.filled[1]:
+        return None
+    return largest
+
+
+def _why(by_index: bool, short: LoopNest | None) -> str:
+    if by_index:
+        return _GATHERS
+    if short is None or short.filled is None:
+        return ""
+    held, lanes = short.filled
+    return f", with {held} elements in vectors that hold {lanes}"
 
 
 def _how_far(machine: Machine, graph: GraphCase, launch: Launch, over: float) -> str:
