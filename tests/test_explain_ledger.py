@@ -165,7 +165,7 @@ def test_what_was_not_compared_or_could_surely_be_faster_is_not_healthy(softmax:
     case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
     ledger = make_ledger(case)
     account = open_account(case, ledger)
-    for claimed, most, rule in ((0.2, 1.0, "healthy"), (0.4, 1.0, None), (0.0, 1.6, None)):
+    for claimed, most, rule in ((0.1, 0.4, "healthy"), (0.4, 1.0, None), (0.0, 0.7, None)):
         said = healthy(case, ledger, replace(account, claimed_ms=(claimed, most)))
         assert (said.rule if said is not None else None) == rule
 

@@ -67,6 +67,29 @@ print(sum(tail) / len(tail))
 """
 
 
+@pytest.mark.parametrize(
+    ("test", "later"),
+    [
+        ("step >= 2", True),
+        ("step > args.warmup", True),
+        ("WARMUP <= step", True),
+        ("step", True),
+        ("step < 9", False),
+        ("step % 10 == 9", False),
+        ("y >= 2", False),
+    ],
+)
+def test_rounds_that_are_timed_from_a_later_one_on_leave_the_first_out(test: str, later: bool) -> None:
+    text = (
+        "import time, torch\nfast = torch.compile(model)\nx, times = torch.ones(8), []\n"
+        "for step in range(60):\n    start = time.perf_counter()\n    y = fast(x).item()\n"
+        f"    if {test}:\n        times.append(time.perf_counter() - start)\n"
+        "print(sum(times) / len(times))\n"
+    )
+    (region,) = program(text).regions
+    assert region.includes_first_call and region.robust == later
+
+
 SET_AGAIN = """\
 import time, torch
 net = torch.compile(torch.nn.Linear(8, 8))

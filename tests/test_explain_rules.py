@@ -655,6 +655,28 @@ def test_a_call_that_waits_by_itself_is_not_timed_too_early(profiled: Case) -> N
     assert not list(benchmark_artifact.find(replace(case, sides=replace(profiled.sides, joined=joined))))
 
 
+def test_data_made_inside_the_clock_is_quiet_where_a_profile_shows_it_costs_little(profiled: Case) -> None:
+    """Frames of a video that each call is handed are its work, too."""
+    text = (
+        "import time, torch\nfast = torch.compile(model)\nfast(x)\nfor _ in range(9):\n"
+        "    t = time.time()\n    fast(torch.from_numpy(frame).to('cuda')).cpu()\n"
+        "    times.append(time.time() - t)\n"
+    )
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    sides, side = profiled.sides, profiled.sides.joined.compiled
+
+    def told(copying: float, outside: float) -> list[str]:
+        totals = replace(side, transfers_ms=copying * side.wall_ms, outside_ms=outside * side.wall_ms)
+        inside = tuple(block for block in sides.joined.blocks if block.launches)
+        joined = replace(sides.joined, compiled=totals, blocks=inside)
+        case = replace(profiled, sides=replace(sides, joined=joined))
+        found = benchmark_artifact.find(replace(case, programs=(read_program(text, "video.py"),)))
+        return [finding.severity for finding in found]
+
+    assert told(0.01, 0.02) == ["low"]
+    assert told(0.2, 0.0) == told(0.0, 0.2) == ["medium"]
+
+
 def test_a_call_to_warm_up_is_not_put_into_a_loop() -> None:
     text = """
 import time, torch

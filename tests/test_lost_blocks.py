@@ -557,12 +557,12 @@ def test_a_cause_of_what_a_profile_shows_stands_before_what_no_profile_shows(
         found = slower_than_eager.slower_than_eager(told, account)
         assert found is not None
         rule, finding = found
-        assert rule is (slower_than_eager.UNSEEN if seen else slower_than_eager.UNKNOWN)
+        assert rule is (slower_than_eager.REST if seen else slower_than_eager.UNKNOWN)
         assert ("profiled calls lose 7.00 ms and no more" in finding.title) == seen
     loud = Finding("slower_than_eager", "medium", "", None, 8.0, (), "", "measured", share=0.5)
     cause = replace(loud, rule="recomputed", how="estimated")
     first, second = sorted(
-        ((loud, slower_than_eager.UNSEEN), (cause, recomputed.RULE)),
+        ((loud, slower_than_eager.REST), (cause, recomputed.RULE)),
         key=lambda item: rank(item[0], item[1].stage, told.times),
     )
     assert first[0] is cause and second[0] is loud

@@ -165,8 +165,8 @@ def _with_instruction(case: Case, finding: Finding, failed: list[Problem]) -> Fi
 
 
 def _as_lost(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:
-    """The finding, as loud as what a call lost where it says why most of that was lost: that the call lost it
-    was measured, however sure the finding is. So why it lost stands before what else could be gained."""
+    """The finding, as loud as what a call lost where it may be why most of that was lost: that the call lost
+    it was measured, however sure the finding is. So why it lost stands before what else could be gained."""
     over = account.over_eager_ms
     knows = rule.stage is Stage.LOST and not rule.place_only
     if not knows or case.times.outcome != "slower" or over is None:
@@ -174,7 +174,7 @@ def _as_lost(finding: Finding, case: Case, rule: Rule, account: Account) -> Find
     parts = {part.block: part.over_eager_ms for part in account.parts if part.block is not None}
     seen = [claim for claim in finding.claims if claim.how != "estimated"]
     explained = sum(
-        min(statistics.fmean(claim.ms), max(parts.get(claim.block, 0.0), 0.0))
+        min(claim.ms[1], max(parts.get(claim.block, 0.0), 0.0))
         if claim.block is not None
         else statistics.fmean(claim.ms) * (claim.over == "eager")
         for claim in seen

@@ -83,7 +83,7 @@ def timed_regions(
                     yield replace(
                         region,
                         logged=rounds and not any(map(_kept, taken)),
-                        robust=robust or (looping and _first_left_out(end, text)),
+                        robust=robust or (looping and _first_left_out(owner, end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                     )
 
@@ -162,14 +162,29 @@ def _carrying(loop: ast.AST, region: TimedRegion) -> frozenset[int]:
     return frozenset(lines)
 
 
-def _first_left_out(end: ast.stmt, text: str) -> bool:
-    """Whether of the times only later ones are used: ``times[len(times) // 2:]``."""
+def _first_left_out(loop: ast.AST, end: ast.stmt, text: str) -> bool:
+    """Whether of a loop's times only later ones are used: ``times[len(times) // 2:]``, or taken: ``if step >=
+    warmup:``."""
+    if isinstance(loop, ast.For) and isinstance(end, ast.If) and _later(loop, end.test):
+        return True
     for call in ast.walk(end):
         if isinstance(call, ast.Call) and tail(call) == "append" and isinstance(call.func, ast.Attribute):
             name = re.escape(dotted(call.func.value))
             whole = re.search(rf"\b(?!len\b)\w+\(\s*{name}\s*\)", text)
             return whole is None and re.search(rf"\b{name}\[\s*[^\]:\s][^\]:]*:\s*\]", text) is not None
     return False
+
+
+def _later(loop: ast.For, test: ast.expr) -> bool:
+    """Whether a condition on how far a loop has come leaves its first round out."""
+    counted = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        left, right = test.left, test.comparators[0]
+        behind, ahead = isinstance(test.ops[0], ast.Gt | ast.GtE), isinstance(test.ops[0], ast.Lt | ast.LtE)
+        counter = left if behind else right if ahead else None
+    else:
+        counter = test
+    return isinstance(counter, ast.Name) and counter.id in counted
 
 
 def _told(end: ast.stmt, clock: str, taken: Sequence[ast.stmt]) -> bool:

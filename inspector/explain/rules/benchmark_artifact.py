@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
+from inspector.analysis.steady import SAME
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, before
+from inspector.explain.ledger import outside_share
 from inspector.explain.program import Program
 from inspector.explain.rule import Rule, Stage
 from inspector.explain.timed_regions import TimedRegion
@@ -21,14 +24,16 @@ from inspector.units import duration, plural
 def find(case: Case) -> Iterable[Finding]:
     for program in case.programs:
         regions = [region for region in program.regions if region.calls_compiled]
-        first = [region for region in regions if region.includes_first_call and not region.robust]
+        # Who times calls apart from those, too, knows that the first ones are others.
+        apart = any(not region.includes_first_call for region in regions)
+        first = [item for item in regions if item.includes_first_call and not (item.robust or apart)]
         data = [
             region for region in regions if region.data_lines or region.transfer_lines or region.compile_lines
         ]
         if first:
             yield _first_call(case, program, first[0])
         elif data:
-            yield _data(program, data[0])
+            yield _data(case, program, data[0])
         elif case.gpu and not _waiting(case) and any(not region.waits for region in regions):
             yield _not_waiting(program, next(region for region in regions if not region.waits))
 
@@ -117,7 +122,8 @@ def _not_waiting(program: Program, region: TimedRegion) -> Finding:
     )
 
 
-def _data(program: Program, region: TimedRegion) -> Finding:
+def _data(case: Case, program: Program, region: TimedRegion) -> Finding:
+    """Quiet where a profile shows that it takes no part of the time that anybody would see."""
     lines = (*region.data_lines, *region.transfer_lines, *region.compile_lines)
     what = (
         "makes its data"
@@ -126,13 +132,23 @@ def _data(program: Program, region: TimedRegion) -> Finding:
         if region.transfer_lines
         else "compiles"
     )
-    return _remark(
+    remark = _remark(
         program,
         region,
         f"the timing at line {region.first} also {what} ({plural(len(lines), 'line')} inside the clock)",
         "make the data, on its device, before reading the clock",
         (region.first, *lines),
     )
+    return replace(remark, severity="low") if _little_else(case) else remark
+
+
+def _little_else(case: Case) -> bool:
+    """Whether calls were profiled, and what is neither compiled code nor its host takes little of them."""
+    side = case.sides.joined.compiled if case.sides is not None else None
+    if case.sides is None or side is None or not side.wall_ms:
+        return False
+    outside = (block for block in case.sides.joined.blocks if not block.launches)
+    return side.transfers_ms / side.wall_ms + outside_share(side, outside) <= SAME
 
 
 RULE = Rule("benchmark_artifact", Stage.PROGRAM, find)

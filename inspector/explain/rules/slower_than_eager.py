@@ -61,9 +61,11 @@ def slower_than_eager(case: Case, account: Account) -> tuple[Rule, Finding] | No
         why = f"as profiled calls lose {duration(seen)} and no more"
     unknown = f", of which {duration(left)} have no known cause" if left < over - ROUNDING else ""
     out = _ruled_out(account, most) if _fits(case) else ()
-    return UNSEEN if seen else UNKNOWN, Finding(
+    # Who knows why half or more of it may be lost says more than that the rest is not known.
+    known = seen or _explained(account, surely=False) >= left
+    return REST if known else UNKNOWN, Finding(
         rule="slower_than_eager",
-        severity="high",
+        severity="medium" if known else "high",
         title=f"a call takes {duration(over)} more than in eager{unknown}, {why}"
         + (f"; not {' nor '.join(out)}" if out else ""),
         graph=None,
@@ -97,11 +99,12 @@ def _unclaimed(part: Part) -> float:
     return part.over_eager_ms - part.claimed_ms[1]
 
 
-def _explained(account: Account) -> float:
-    """Of what findings claim, in the middle of what they may be, what eager does not need: a claim of a part
-    that is as fast as eager's explains none of the loss."""
-    of_parts = [(part, statistics.fmean(part.claimed_ms)) for part in account.parts]
-    claimed = statistics.fmean(account.claimed_ms)
+def _explained(account: Account, surely: bool = True) -> float:
+    """Of what findings claim, in the middle of what they may be or, not `surely`, at most, what eager does not
+    need: a claim of a part that is as fast as eager's explains none of the loss."""
+    end = statistics.fmean if surely else max
+    of_parts = [(part, end(part.claimed_ms)) for part in account.parts]
+    claimed = end(account.claimed_ms)
     if all(part.eager_ms is None for part in account.parts):
         return claimed
     elsewhere = claimed - sum(ms for _, ms in of_parts)
@@ -223,6 +226,6 @@ def _advice(block: Block, whole: tuple[str, ...]) -> str:
 
 UNKNOWN = Rule("slower_than_eager", Stage.LOST, find, place_only=True)
 """Of a whole call, once the others have claimed what they know."""
-UNSEEN = Rule("slower_than_eager", Stage.BOUND, find, place_only=True)
-"""The same where what a profile shows has its cause, which is said before it."""
+REST = Rule("slower_than_eager", Stage.BOUND, find, place_only=True)
+"""The same where what a profile shows, or as much as this, has its cause, which is said before it."""
 RULE = Rule("slower_than_eager", Stage.LOST, find, place_only=True)

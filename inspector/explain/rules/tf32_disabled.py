@@ -93,4 +93,4 @@ def _disabled(graph: GraphCase, supposed: bool, known: bool) -> bool:
     )
 
 
-RULE = Rule("tf32_disabled", Stage.CODE, find)
+RULE = Rule("tf32_disabled", Stage.CODE, find, other_work=True)
