@@ -100,8 +100,8 @@ def _unclaimed(part: Part) -> float:
 
 
 def _explained(account: Account, surely: bool = True) -> float:
-    """Of what findings claim, in the middle of what they may be or, not `surely`, at most, what eager does not
-    need: a claim of a part that is as fast as eager's explains none of the loss."""
+    """Of what findings claim, in the middle of what they may be or, not `surely`, at most, what eager does
+    not need: a claim of a part that is as fast as eager's explains none of the loss."""
     end = statistics.fmean if surely else max
     of_parts = [(part, end(part.claimed_ms)) for part in account.parts]
     claimed = end(account.claimed_ms)

@@ -1,0 +1,196 @@
+"""Sizes that a library does badly: products of matrices of a few elements, Fourier transforms of a length
+with a large prime factor, depthwise convolutions over a few taps.
+
+Looks at: the sizes that each library call and each operator left to ATen is given, by its FX node. What
+another size or another way to write it wins was timed: benchmarks/results/awkward-sizes.txt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from inspector.analysis.dataflow import operator, shown
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launch
+from inspector.explain.estimate import CPU_LAUNCH_MS, GPU_KERNEL_MS
+from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
+from inspector.frozen import dataclass
+from inspector.model.account import Interval
+from inspector.model.explain import Finding
+from inspector.model.fx import FxNode
+from inspector.units import plural
+
+SMALL_MATRIX = 6
+"""Rows and columns of what generated code multiplies faster than a library: of 8 torch 2.13 makes code for a
+CPU that takes 50 times as long, and of 16 a GPU's library is faster."""
+MANY_MATRICES = 100
+"""Of fewer, a product takes as long as its launch."""
+LARGE_PRIME = 60
+"""Lengths with a larger prime factor took 1.9 to 9.9 times as long as the next one without."""
+FEW_TAPS = 4
+"""Of a depthwise convolution: written out, more of them win less."""
+_PRODUCTS: dict[bool, Interval] = {True: (0.75, 0.97), False: (0.6, 0.8)}
+"""Saved of what a call takes, on a GPU and not: from the least to the most that was timed."""
+_TRANSFORMS: Interval = (0.45, 0.9)
+"""The same on both."""
+_CONVOLUTIONS: dict[tuple[bool, bool], Interval] = {
+    (True, False): (0.4, 0.7),
+    (True, True): (0.0, 0.5),
+    (False, True): (0.4, 0.65),
+}
+"""The same, by whether it runs on a GPU and is a backward. A forward on a CPU is as often slower so."""
+_Shape = tuple[int | None, ...]
+"""None for what is symbolic; empty for what is no tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awkward:
+    """What is done (`products`, `transforms` or `convolutions`), of which sizes, how to do without, and what
+    part of the time that saves."""
+
+    kind: str
+    sizes: str
+    advice: str
+    saved: Interval
+
+
+def find(case: Case) -> Iterable[Finding]:
+    kinds: dict[str, list[tuple[float, GraphCase, Launch, Awkward]]] = defaultdict(list)
+    for graph in case.graphs:
+        fx = graph.artifacts.fx_after
+        nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+        for launch in graph.launches if graph.runs else ():
+            if launch.role in ("library", "fallback"):
+                made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
+                found = next(filter(None, (awkward(node, nodes, graph.gpu) for node in made)), None)
+                if found is not None:
+                    kinds[found.kind].append((graph.ms(launch), graph, launch, found))
+    for kind, items in kinds.items():
+        yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
+
+
+def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Launch, Awkward]]) -> Finding:
+    claims = []
+    for _, graph, launch, found in items:
+        least, most = found.saved
+        above = max(launch.ms - (GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS), 0.0) * graph.runs
+        claims.append(on_launch(graph, launch, (least * above, most * above), "estimated"))
+    cost = sum(sum(claim.ms) / 2 for claim in claims)
+    share = case.share(cost)
+    _, graph, _, first = items[0]
+    how = how_timed(item[2] for item in items)
+    whole = about(sum(ms for ms, _, _, _ in items), how)
+    sizes = list(dict.fromkeys(item[3].sizes for item in items))
+    more = f" and {plural(len(sizes) - 1, 'other size')}" if len(sizes) > 1 else ""
+    evidence = []
+    for ms, owner, call, found in items[:3]:
+        text = f"{timed(call, ms / owner.runs)}, {found.sizes}: {call.name}"
+        evidence.append(owner.launch_evidence(call, text))
+        evidence += [source_evidence(case, place) for place in call.sources[:1]]
+    return Finding(
+        rule="awkward_sizes",
+        severity=severity_of(share),
+        title=f"{kind} of {first.sizes}{more} take {whole} a call, which libraries do badly",
+        graph=graph.name,
+        cost_ms=cost,
+        claims=tuple(claims),
+        evidence=tuple(evidence),
+        advice=first.advice,
+        how="estimated",
+        share=share,
+    )
+
+
+def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | None:
+    """What of a node's sizes its library does badly; None where nothing is, or they are symbolic."""
+    name = operator(node.target)
+    shapes = [_shape(nodes.get(text)) for text in node.arguments]
+    if name in ("bmm", "baddbmm"):
+        return _products(*shapes[name == "baddbmm" :][:2], gpu=gpu)
+    if name in ("_fft_r2c", "_fft_c2r", "_fft_c2c") and len(node.arguments) > 1:
+        return _transforms(_shape(node) if name == "_fft_c2r" else shapes[0], node.arguments[1])
+    if name in ("convolution", "convolution_backward"):
+        # (x, weight, bias, stride, padding, dilation, transposed, ...); a backward's gradient stands before.
+        back = name == "convolution_backward"
+        plain = node.arguments[3 + back : 4 + back] == ("[1]",) and node.arguments[6 + back : 7 + back] == (
+            "False",
+        )
+        saved = _CONVOLUTIONS.get((gpu, back)) if plain else None
+        return _convolutions(*shapes[back:][:2], saved=saved) if saved is not None else None
+    return None
+
+
+def _shape(node: FxNode | None) -> _Shape:
+    sizes = node.meta.shape if node is not None and node.meta is not None else ()
+    return tuple(size if isinstance(size, int) else None for size in sizes)
+
+
+def _products(first: _Shape = (), second: _Shape = (), *, gpu: bool) -> Awkward | None:
+    sides = [size for size in (*first[1:], *second[1:]) if size is not None and size <= SMALL_MATRIX]
+    many = first[0] if first else None
+    if len(first) != 3 or len(sides) != 4 or (many is not None and many < MANY_MATRICES):
+        return None
+    count = "many" if many is None else f"{many:,}"
+    return Awkward(
+        "products",
+        "{} matrices of {}x{} by {}x{}".format(count, *sides),
+        "write them as sums, which Inductor fuses with what is around them: "
+        "(a[..., :, :, None] * b[..., None, :, :]).sum(-2) for a @ b",
+        _PRODUCTS[gpu],
+    )
+
+
+def _transforms(shape: _Shape, dims: str) -> Awkward | None:
+    lengths = [shape[int(dim)] or 1 for dim in re.findall(r"\d+", dims) if int(dim) < len(shape)]
+    length = max(lengths, key=_largest_prime, default=1)
+    if (prime := _largest_prime(length)) <= LARGE_PRIME:
+        return None
+    return Awkward(
+        "transforms",
+        f"length {length:,}, of which {prime:,} is a prime factor,",
+        f"pad to {_smooth(length):,}, the next length of small factors, where it is free (the n of "
+        "torch.fft's functions, as for a convolution), or cut to one",
+        _TRANSFORMS,
+    )
+
+
+def _convolutions(given: _Shape = (), weight: _Shape = (), *, saved: Interval) -> Awkward | None:
+    if len(given) != 3 or len(weight) != 3 or weight[1] != 1 or weight[0] != given[1]:
+        return None
+    channels, _, taps = weight
+    if channels is None or taps is None or channels == 1 or not 1 < taps <= FEW_TAPS:
+        return None
+    return Awkward(
+        "convolutions",
+        f"{channels:,} channels each by itself over {taps} taps",
+        "write it as a sum of shifted products, which Inductor makes one kernel of: "
+        "sum(w[:, 0, i, None] * padded[..., i:i + length] for i in range(taps))",
+        saved,
+    )
+
+
+def _largest_prime(number: int) -> int:
+    """Its largest prime factor; 1 of 1."""
+    largest, divisor = 1, 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            largest, number = divisor, number // divisor
+        divisor += 1
+    return max(largest, number)
+
+
+def _smooth(length: int) -> int:
+    """The next length that is a product of 2, 3, 5 and 7 (as cuFFT and MKL have kernels for)."""
+    while True:
+        rest = length
+        for prime in (2, 3, 5, 7):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return length
+        length += 1
+
+
+RULE = Rule("awkward_sizes", Stage.PROGRAM, find, other_work=True)

@@ -1,0 +1,122 @@
+"""Sizes that a library does badly: which calls are, and what of them is claimed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inspector.explain.case import Case
+from inspector.explain.gather import gather
+from inspector.explain.rules import awkward_sizes
+from inspector.explain.rules.awkward_sizes import awkward
+from inspector.model.fx import FxGraph, FxNode, TensorMeta
+from inspector.model.source import Size
+from inspector.readers.run import Run
+
+CONSTANTS = ("True", "False", "None")
+
+
+def node(name: str, shape: tuple[Size, ...], target: str = "", *arguments: str) -> FxNode:
+    kind = "call" if target else "placeholder"
+    inputs = tuple(
+        text for text in arguments if text.isidentifier() and text not in ("True", "False", "None")
+    )
+    meta = TensorMeta("float32", shape)
+    full = f"torch.ops.aten.{target}" if target else ""
+    return FxNode(name, kind, full, arguments, inputs, (), None, meta, None, 1, "")
+
+
+def said(*nodes: FxNode, gpu: bool = True) -> str:
+    found = awkward(nodes[-1], {each.name: each for each in nodes}, gpu)
+    return found.sizes if found is not None else ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sizes"),
+    [
+        ((512, 4, 4), (512, 4, 4), "512 matrices of 4x4 by 4x4"),
+        (("s0", 3, 3), ("s0", 3, 1), "many matrices of 3x3 by 3x1"),
+        ((512, 8, 8), (512, 8, 8), ""),
+        ((4, 1500, 4), (4, 4, 4), ""),
+        ((64, 4, 4), (64, 4, 4), ""),
+        ((512, "s1", 4), (512, 4, 4), ""),
+    ],
+)
+def test_products_of_many_small_matrices(
+    first: tuple[Size, ...], second: tuple[Size, ...], sizes: str
+) -> None:
+    a, b = node("a", first), node("b", second)
+    assert said(a, b, node("bmm", (1,), "bmm.default", "a", "b")) == sizes
+    c = node("c", (1, 1, 1))
+    assert said(a, b, c, node("sum", (1,), "baddbmm.default", "c", "a", "b")) == sizes
+
+
+def test_transforms_of_lengths_with_a_large_prime_factor() -> None:
+    x, freqs = node("x", (8, 7246)), node("freqs", (8, 4096))
+    forward = node("r2c", (8, 3624), "_fft_r2c.default", "x", "[1]", "0", "True")
+    assert said(x, forward) == "length 7,246, of which 3,623 is a prime factor,"
+    found = awkward(forward, {"x": x, "r2c": forward}, True)
+    assert found is not None and "pad to 7,290" in found.advice
+    # The length of an inverse is that of what it gives.
+    back = node("c2r", (8, 8191), "_fft_c2r.default", "freqs", "[1]", "2", "8191")
+    assert said(freqs, back) == "length 8,191, of which 8,191 is a prime factor,"
+    assert not said(freqs, node("c2r", (8, 8190), "_fft_c2r.default", "freqs", "[1]", "2", "8190"))
+    assert not said(node("x", (8, "s0")), forward)
+    # Of several dimensions the worst.
+    image = node("x", (509, 512))
+    assert "509" in said(image, node("c2c", (509, 512), "_fft_c2c.default", "x", "[0, 1]", "0", "True"))
+    assert not said(image, node("c2c", (509, 512), "_fft_c2c.default", "x", "[1]", "0", "True"))
+
+
+@pytest.mark.parametrize(
+    ("weight", "stride", "transposed", "gpu", "told"),
+    [
+        ((768, 1, 4), "[1]", "False", True, True),
+        ((768, 1, 4), "[1]", "False", False, False),
+        ((768, 1, 7), "[1]", "False", True, False),
+        ((768, 1, 1), "[1]", "False", True, False),
+        ((768, 768, 3), "[1]", "False", True, False),
+        ((1536, 1, 3), "[1]", "False", True, False),
+        ((768, 1, 4), "[2]", "False", True, False),
+        ((768, 1, 4), "[1]", "True", True, False),
+        ((768, 1, 3, 3), "[1, 1]", "False", True, False),
+    ],
+)
+def test_depthwise_convolutions_over_few_taps(
+    weight: tuple[int, ...], stride: str, transposed: str, gpu: bool, told: bool
+) -> None:
+    x, w, grad = node("x", (12, 768, "s27")), node("w", weight), node("grad", (12, 768, "s27"))
+    rest = (stride, "[3]", "[1]", transposed, "[0]", "768")
+    call = node("y", (12, 768, "s27"), "convolution.default", "x", "w", "None", *rest)
+    assert (said(x, w, call, gpu=gpu) == "768 channels each by itself over 4 taps") == told
+    back = node("back", (), "convolution_backward.default", "grad", "x", "w", "None", *rest)
+    assert bool(said(x, w, grad, back, gpu=True)) == (told or not gpu)
+
+
+def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None:
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = case.graphs
+    library = next(item for item in graph.launches if item.role == "library")
+    a, b = node("a", (512, 4, 4)), node("b", (512, 4, 4))
+    small = node("bmm", (512, 4, 4), "bmm.default", "a", "b")
+    seen = node("expand", (512, 4, 4), "expand.default", "bmm", "[512, 4, 4]")
+
+    def told(*nodes: FxNode, ms: float = 1.0) -> list[tuple[float, float]]:
+        fx = FxGraph("fx_graph_transformed.py", nodes, (), "")
+        launch = replace(library, fx=(nodes[-1].name,), ms=ms)
+        artifacts = replace(graph.artifacts, fx_after=fx)
+        now: Case = replace(case, graphs=(replace(graph, artifacts=artifacts, launches=(launch,), runs=2.0),))
+        found = list(awkward_sizes.find(now))
+        assert all("products of 512 matrices of 4x4 by 4x4 take" in finding.title for finding in found)
+        return [claim.ms for finding in found for claim in finding.claims]
+
+    assert (
+        told(a, b, small)
+        == told(a, b, small, seen)
+        == [(pytest.approx(1.2, abs=0.01), pytest.approx(1.6, abs=0.01))]
+    )
+    # What a launch takes anyway is not saved.
+    assert told(a, b, small, ms=0.003) == [(0.0, 0.0)]
+    assert not told(a, b, node("mm", (4, 4), "mm.default", "a", "b"))
