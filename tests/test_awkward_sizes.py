@@ -11,7 +11,7 @@ from inspector.explain.case import Case
 from inspector.explain.gather import gather
 from inspector.explain.rules import awkward_sizes
 from inspector.explain.rules.awkward_sizes import awkward
-from inspector.model.fx import FxGraph, FxNode, TensorMeta
+from inspector.model.fx import FxGraph, FxKind, FxNode, TensorMeta
 from inspector.model.source import Size
 from inspector.readers.run import Run
 
@@ -19,7 +19,7 @@ CONSTANTS = ("True", "False", "None")
 
 
 def node(name: str, shape: tuple[Size, ...], target: str = "", *arguments: str) -> FxNode:
-    kind = "call" if target else "placeholder"
+    kind: FxKind = "call" if target else "placeholder"
     inputs = tuple(
         text for text in arguments if text.isidentifier() and text not in ("True", "False", "None")
     )
