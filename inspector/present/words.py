@@ -39,8 +39,8 @@ RULES: dict[str, Plain] = {
     "too_few_programs": Plain(
         "A kernel leaves most of the GPU idle", "a kernel has too little parallel work to fill the GPU"
     ),
-    "awkward_sizes": Plain(
-        "A library does these sizes badly", "another size, or another way to write it, takes less time"
+    "awkward_calls": Plain(
+        "A library does these calls badly", "another size, or another way to write it, takes less time"
     ),
     "slow_dtype": Plain(
         "This dtype is slow on this machine", "the same library call is faster in float32 here"

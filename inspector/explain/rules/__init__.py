@@ -36,7 +36,7 @@ _MODULES = (
     "unfused_traffic",
     "layout_copies",
     "library_conversions",
-    "awkward_sizes",
+    "awkward_calls",
     "strided_accesses",
     "no_tensor_cores",
     "bank_conflicts",

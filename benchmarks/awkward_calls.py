@@ -1,7 +1,7 @@
-"""What a library takes for sizes that it does badly, and what another size or another way to write it takes.
+"""What a library takes for calls that it does badly, and what another size or another way to write it takes.
 
-``python benchmarks/awkward_sizes.py [--device cuda]`` prints a table for each kind of the rule
-`awkward_sizes`: both sides in turns in one process, medians, and their ratio (above 1 the way out is faster).
+``python benchmarks/awkward_calls.py [--device cuda]`` prints a table for each kind of the rule
+`awkward_calls`: both sides in turns in one process, medians, and their ratio (above 1 the way out is faster).
 """
 
 from __future__ import annotations
@@ -76,6 +76,44 @@ def shifted(x: Tensor, weight: Tensor) -> Tensor:
     return made
 
 
+def turned(z: Tensor) -> Tensor:
+    angle = z.imag * 2
+    return torch.exp(1j * angle)
+
+
+def turned_real(z: Tensor) -> Tensor:
+    angle = z.imag * 2
+    return torch.complex(angle.cos(), angle.sin())
+
+
+def _contiguous(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Lengths and angles, as many as there are numbers."""
+    both = torch.view_as_real(z).view(2, -1)
+    return both[0], both[1]
+
+
+def _polar(length: Tensor, angle: Tensor) -> Tensor:
+    return torch.complex(length * angle.cos(), length * angle.sin())
+
+
+COMPLEX: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "abs": (lambda z: z.abs() * 2, lambda z: (z.real**2 + z.imag**2).sqrt() * 2),
+    "abs squared": (lambda z: z.abs() ** 2, lambda z: z.real**2 + z.imag**2),
+    "polar": (
+        lambda z: torch.polar(*_contiguous(z)),
+        lambda z: _polar(*_contiguous(z)),
+    ),
+    "exp of an angle": (turned, turned_real),
+    "product": (
+        lambda z: z * (z + 1),
+        lambda z: torch.complex(
+            z.real * (z.real + 1) - z.imag * z.imag, z.real * z.imag + z.imag * (z.real + 1)
+        ),
+    ),
+}
+"""As written, and with real numbers."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
@@ -118,6 +156,14 @@ def main() -> None:
         with torch.no_grad():
             compare(name, lambda: library(x, weight), lambda: other(x, weight), device)  # noqa: B023
         compare(f"{name}, trained", lambda: trained(library), lambda: trained(other), device)  # noqa: B023
+    print("complex numbers, compiled: as written, with real ones")
+    count = 8_000_000 if device == "cuda" else 500_000
+    for name, (written, real) in COMPLEX.items():
+        torch._dynamo.reset()
+        z = torch.randn(count, dtype=torch.complex64, device=device)
+        library, other = torch.compile(written), torch.compile(real)
+        torch.testing.assert_close(library(z), other(z), rtol=1e-4, atol=1e-4)
+        compare(f"{name} of {count:,}", lambda: library(z), lambda: other(z), device)  # noqa: B023
 
 
 if __name__ == "__main__":

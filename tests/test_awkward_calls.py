@@ -1,4 +1,4 @@
-"""Sizes that a library does badly: which calls are, and what of them is claimed."""
+"""Calls that a library does badly: which are, and what of them is claimed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
-from inspector.explain.rules import awkward_sizes
-from inspector.explain.rules.awkward_sizes import awkward
+from inspector.explain.rules import awkward_calls
+from inspector.explain.rules.awkward_calls import awkward
 from inspector.model.fx import FxGraph, FxKind, FxNode, TensorMeta
 from inspector.model.source import Size
 from inspector.readers.run import Run
@@ -18,19 +18,21 @@ from inspector.readers.run import Run
 CONSTANTS = ("True", "False", "None")
 
 
-def node(name: str, shape: tuple[Size, ...], target: str = "", *arguments: str) -> FxNode:
+def node(
+    name: str, shape: tuple[Size, ...], target: str = "", *arguments: str, dtype: str = "float32"
+) -> FxNode:
     kind: FxKind = "call" if target else "placeholder"
     inputs = tuple(
         text for text in arguments if text.isidentifier() and text not in ("True", "False", "None")
     )
-    meta = TensorMeta("float32", shape)
+    meta = TensorMeta(dtype, shape)
     full = f"torch.ops.aten.{target}" if target else ""
     return FxNode(name, kind, full, arguments, inputs, (), None, meta, None, 1, "")
 
 
 def said(*nodes: FxNode, gpu: bool = True) -> str:
     found = awkward(nodes[-1], {each.name: each for each in nodes}, gpu)
-    return found.sizes if found is not None else ""
+    return found.given if found is not None else ""
 
 
 @pytest.mark.parametrize(
@@ -56,12 +58,12 @@ def test_products_of_many_small_matrices(
 def test_transforms_of_lengths_with_a_large_prime_factor() -> None:
     x, freqs = node("x", (8, 7246)), node("freqs", (8, 4096))
     forward = node("r2c", (8, 3624), "_fft_r2c.default", "x", "[1]", "0", "True")
-    assert said(x, forward) == "length 7,246, of which 3,623 is a prime factor,"
+    assert said(x, forward) == "length 7,246 (with 3,623 as a prime factor)"
     found = awkward(forward, {"x": x, "r2c": forward}, True)
     assert found is not None and "pad to 7,290" in found.advice
     # The length of an inverse is that of what it gives.
     back = node("c2r", (8, 8191), "_fft_c2r.default", "freqs", "[1]", "2", "8191")
-    assert said(freqs, back) == "length 8,191, of which 8,191 is a prime factor,"
+    assert said(freqs, back) == "length 8,191 (with 8,191 as a prime factor)"
     assert not said(freqs, node("c2r", (8, 8190), "_fft_c2r.default", "freqs", "[1]", "2", "8190"))
     assert not said(node("x", (8, "s0")), forward)
     # Of several dimensions the worst.
@@ -95,6 +97,17 @@ def test_depthwise_convolutions_over_few_taps(
     assert bool(said(x, w, grad, back, gpu=True)) == (told or not gpu)
 
 
+def test_operators_on_complex_numbers_that_a_cpu_does_one_by_one() -> None:
+    z, x = node("z", ("s0", 64), dtype="complex64"), node("x", ("s0", 64))
+    for name in ("abs", "exp"):
+        assert said(z, node("y", ("s0", 64), f"{name}.default", "z"), gpu=False) == "complex numbers"
+        assert not said(x, node("y", ("s0", 64), f"{name}.default", "x"), gpu=False)
+        assert not said(z, node("y", ("s0", 64), f"{name}.default", "z"))
+    made = node("y", ("s0", 64), "polar.default", "x", "x", dtype="complex64")
+    assert said(x, made, gpu=False) == "complex numbers"
+    assert not said(z, node("y", ("s0", 64), "mul.Tensor", "z", "z", dtype="complex64"), gpu=False)
+
+
 def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None:
     case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
     (graph,) = case.graphs
@@ -108,8 +121,8 @@ def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None
         launch = replace(library, fx=(nodes[-1].name,), ms=ms)
         artifacts = replace(graph.artifacts, fx_after=fx)
         now: Case = replace(case, graphs=(replace(graph, artifacts=artifacts, launches=(launch,), runs=2.0),))
-        found = list(awkward_sizes.find(now))
-        assert all("products of 512 matrices of 4x4 by 4x4 take" in finding.title for finding in found)
+        found = list(awkward_calls.find(now))
+        assert all("in products of 512 matrices of 4x4 by 4x4, which" in finding.title for finding in found)
         return [claim.ms for finding in found for claim in finding.claims]
 
     assert (

@@ -1,8 +1,8 @@
-"""Sizes that a library does badly: products of matrices of a few elements, Fourier transforms of a length
-with a large prime factor, depthwise convolutions over a few taps.
+"""Calls that a library does badly: products of matrices of a few elements, Fourier transforms of a length
+with a large prime factor, depthwise convolutions over a few taps, some operators on complex numbers.
 
-Looks at: the sizes that each library call and each operator left to ATen is given, by its FX node. What
-another size or another way to write it wins was timed: benchmarks/results/awkward-sizes.txt.
+Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
+What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
 """
 
 from __future__ import annotations
@@ -41,17 +41,26 @@ _CONVOLUTIONS: dict[tuple[bool, bool], Interval] = {
     (False, True): (0.4, 0.65),
 }
 """The same, by whether it runs on a GPU and is a backward. A forward on a CPU is as often slower so."""
+_COMPLEX: dict[str, tuple[Interval, str]] = {
+    "abs": (
+        (0.6, 0.85),
+        "(z.real ** 2 + z.imag ** 2).sqrt(), or without the root where its square is wanted",
+    ),
+    "polar": ((0.6, 0.7), "torch.complex(r * torch.cos(angle), r * torch.sin(angle))"),
+    "exp": ((0.6, 0.8), "torch.complex(z.imag.cos(), z.imag.sin()) * z.real.exp()"),
+}
+"""The same of operators on complex numbers on a CPU, where ATen's go one by one, and how to write them with
+real ones. A product alone is no faster so."""
 _Shape = tuple[int | None, ...]
 """None for what is symbolic; empty for what is no tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awkward:
-    """What is done (`products`, `transforms` or `convolutions`), of which sizes, how to do without, and what
-    part of the time that saves."""
+    """What is done (a kind's name), on what, how to do without, and what part of the time that saves."""
 
     kind: str
-    sizes: str
+    given: str
     advice: str
     saved: Interval
 
@@ -82,17 +91,17 @@ def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Laun
     _, graph, _, first = items[0]
     how = how_timed(item[2] for item in items)
     whole = about(sum(ms for ms, _, _, _ in items), how)
-    sizes = list(dict.fromkeys(item[3].sizes for item in items))
-    more = f" and {plural(len(sizes) - 1, 'other size')}" if len(sizes) > 1 else ""
+    given = list(dict.fromkeys(item[3].given for item in items))
+    more = f" and {plural(len(given) - 1, 'other size')}" if len(given) > 1 else ""
     evidence = []
     for ms, owner, call, found in items[:3]:
-        text = f"{timed(call, ms / owner.runs)}, {found.sizes}: {call.name}"
+        text = f"{timed(call, ms / owner.runs)}, {found.given}: {call.name}"
         evidence.append(owner.launch_evidence(call, text))
         evidence += [source_evidence(case, place) for place in call.sources[:1]]
     return Finding(
-        rule="awkward_sizes",
+        rule="awkward_calls",
         severity=severity_of(share),
-        title=f"{kind} of {first.sizes}{more} take {whole} a call, which libraries do badly",
+        title=f"{whole} a call in {kind} of {first.given}{more}, which libraries do badly",
         graph=graph.name,
         cost_ms=cost,
         claims=tuple(claims),
@@ -104,7 +113,7 @@ def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Laun
 
 
 def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | None:
-    """What of a node's sizes its library does badly; None where nothing is, or they are symbolic."""
+    """What of a node its library does badly; None where nothing is, or its sizes are symbolic."""
     name = operator(node.target)
     shapes = [_shape(nodes.get(text)) for text in node.arguments]
     if name in ("bmm", "baddbmm"):
@@ -119,7 +128,14 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         )
         saved = _CONVOLUTIONS.get((gpu, back)) if plain else None
         return _convolutions(*shapes[back:][:2], saved=saved) if saved is not None else None
+    if name in _COMPLEX and not gpu and (name == "polar" or _is_complex(nodes.get(node.arguments[0]))):
+        saved, advice = _COMPLEX[name]
+        return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)
     return None
+
+
+def _is_complex(node: FxNode | None) -> bool:
+    return node is not None and node.meta is not None and node.meta.dtype.startswith("complex")
 
 
 def _shape(node: FxNode | None) -> _Shape:
@@ -149,7 +165,7 @@ def _transforms(shape: _Shape, dims: str) -> Awkward | None:
         return None
     return Awkward(
         "transforms",
-        f"length {length:,}, of which {prime:,} is a prime factor,",
+        f"length {length:,} (with {prime:,} as a prime factor)",
         f"pad to {_smooth(length):,}, the next length of small factors, where it is free (the n of "
         "torch.fft's functions, as for a convolution), or cut to one",
         _TRANSFORMS,
@@ -193,4 +209,4 @@ def _smooth(length: int) -> int:
         length += 1
 
 
-RULE = Rule("awkward_sizes", Stage.PROGRAM, find, other_work=True)
+RULE = Rule("awkward_calls", Stage.PROGRAM, find, other_work=True)
