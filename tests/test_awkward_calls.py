@@ -108,6 +108,28 @@ def test_operators_on_complex_numbers_that_a_cpu_does_one_by_one() -> None:
     assert not said(z, node("y", ("s0", 64), "mul.Tensor", "z", "z", dtype="complex64"), gpu=False)
 
 
+@pytest.mark.parametrize(
+    ("shape", "full", "read", "told"),
+    [
+        ((3000, 9), "True", "2", True),
+        ((3000, 9), "True", "0", False),
+        ((3000, 9), "False", "2", False),
+        ((8, 9, 3000), "True", "0", True),
+        ((8, 9, 3000), "True", "2", False),
+        ((1024, 8, 9), "True", "2", False),
+        ((3000, "s0"), "True", "2", False),
+    ],
+)
+def test_bases_that_are_made_whole_and_not_read(
+    shape: tuple[Size, ...], full: str, read: str, told: bool
+) -> None:
+    x = node("x", shape)
+    svd = replace(node("svd", (), "_linalg_svd.default", "x", full), users=("part",))
+    part = replace(node("part", (9, 9), "", "svd", read), kind="getitem")
+    assert bool(said(x, part, svd, gpu=False)) == told
+    assert not said(x, part, replace(svd, users=("part", "returned")))
+
+
 def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None:
     case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
     (graph,) = case.graphs

@@ -1,5 +1,6 @@
 """Calls that a library does badly: products of matrices of a few elements, Fourier transforms of a length
-with a large prime factor, depthwise convolutions over a few taps, some operators on complex numbers.
+with a large prime factor, depthwise convolutions over a few taps, some operators on complex numbers, bases
+that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -51,6 +52,10 @@ _COMPLEX: dict[str, tuple[Interval, str]] = {
 }
 """The same of operators on complex numbers on a CPU, where ATen's go one by one, and how to write them with
 real ones. A product alone is no faster so."""
+LONG = 10
+"""Times one side of a matrix over the other from which its whole basis is what takes the time."""
+_BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
+"""The same of decompositions of such matrices; on a GPU nobody timed them."""
 _Shape = tuple[int | None, ...]
 """None for what is symbolic; empty for what is no tensor."""
 
@@ -128,10 +133,33 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         )
         saved = _CONVOLUTIONS.get((gpu, back)) if plain else None
         return _convolutions(*shapes[back:][:2], saved=saved) if saved is not None else None
+    if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
+        return _bases(node, nodes, shapes[0], gpu)
     if name in _COMPLEX and not gpu and (name == "polar" or _is_complex(nodes.get(node.arguments[0]))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)
     return None
+
+
+def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, gpu: bool) -> Awkward | None:
+    """Of a matrix of many rows or columns whose longer basis, ``U`` or ``Vh``, nobody reads: the other one is
+    the same without `full_matrices`."""
+    rows, columns = shape[-2:] if len(shape) > 1 else (None, None)
+    read = {
+        nodes[user].arguments[1] for user in node.users if user in nodes and nodes[user].kind == "getitem"
+    }
+    if rows is None or columns is None or len(read) < len(node.users):
+        return None
+    if not (rows >= LONG * columns and "0" not in read) and not (columns >= LONG * rows and "2" not in read):
+        return None
+    side = max(rows, columns)
+    return Awkward(
+        "svd",
+        f"{rows:,}x{columns:,}, whose basis of {side:,}x{side:,} nobody reads",
+        "torch.linalg.svd(..., full_matrices=False) gives the same other one; of few columns eigh(A.mT @ A) "
+        "is faster still, where half of the digits are enough",
+        _BASES[gpu],
+    )
 
 
 def _is_complex(node: FxNode | None) -> bool:
