@@ -1,4 +1,5 @@
-"""FX nodes that depend on nothing that a graph is given: they come out the same in every call."""
+"""FX nodes that depend on nothing that a graph is given, or on what stays the same: they come out the same in
+every call."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ _RANDOM = (
 )
 
 
-def constant_nodes(graph: FxGraph | None) -> frozenset[str]:
-    """The calls that compute from constants alone. Random ones, and what changes memory, are none of them;
-    an attribute of the module is an input."""
-    constant: set[str] = set()
+def constant_nodes(graph: FxGraph | None, same: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The calls that compute from constants alone, and from those inputs that are the `same` in every call.
+    Random ones, and what changes memory, are none of them; an attribute of the module is an input."""
+    constant = set(same)
     for node in graph.nodes if graph else ():
         if node.kind not in ("call", "getitem") or not constant.issuperset(node.inputs):
             continue
         name = operator(node.target)
         if not name.endswith("_") and not any(word in name for word in _RANDOM):
             constant.add(node.name)
-    return frozenset(constant)
+    return frozenset(constant - same)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.lowering import LoweredKernel
-from inspector.analysis.steady import MOST, RUN_TO_RUN
+from inspector.analysis.steady import MOST, RUN_TO_RUN, SAME
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.frozen import dataclass
 from inspector.model.calls import CallGroup, Event, Outcome, Steady, SteadySpan
@@ -112,6 +112,8 @@ class GraphCase:
     """How torch was set when the graph first ran, where the recorder saw it."""
     operators: tuple[WholeOperator, ...] = ()
     """What ATen has kernels for and generated kernels do in pieces, where one of both was timed alone."""
+    same_inputs: frozenset[str] = frozenset()
+    """Inputs of its FX graph that were the same, unchanged, in all runs that the recorder looked at."""
     program: Mapping[str, tuple[ProgramCall, ...]] = field(default_factory=dict)
     """FX node -> the program's calls that it is of, where launches have no line of the user's."""
 
@@ -416,9 +418,10 @@ class Case:
 
     @property
     def kernels_measured(self) -> bool:
-        """Whether every graph's launches have measured times."""
-        measured = all(launch.measured for graph in self.graphs if graph.runs for launch in graph.launches)
-        return bool(self.graphs) and measured and not self.unread
+        """Whether the graphs' launches have measured times, all but those of which a steady call has little:
+        a first size that comes again now and then was seldom profiled."""
+        guessed = sum(graph.ms(item) for graph, item in self.launches() if not item.measured)
+        return bool(self.graphs) and not self.unread and guessed <= SAME * self.kernels_ms
 
     @property
     def in_eager(self) -> bool:

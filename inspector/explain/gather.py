@@ -18,6 +18,7 @@ from inspector.analysis.traffic import symbol_hints
 from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.whole_operators import whole_operators
 from inspector.lowered import Lowered
+from inspector.model.calls import GraphRuns
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.fx import FxGraph
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
 
+LEAST_SEEN = 10
+"""Runs whose arguments were looked at: fewer are a warm-up's, which every program does alike."""
 _LEAST_IN_KERNELS = 0.2
 """Of a graph's time, however short: its kernels are not free."""
 _NEVER_COUNTED: tuple[float, float | None] = (-1.0, None)
@@ -258,6 +261,7 @@ def _graph_case(
         replay=replay,
         in_process_ms=in_process,
         state=graph.state(),
+        same_inputs=same_inputs(artifacts.fx_after, graph.runs()),
         operators=whole_operators(artifacts, linkage, traced().get(artifacts.compile_id or ""), hints)
         if alone
         else (),
@@ -271,6 +275,14 @@ def _graph_case(
         case,
         launches=tuple(replace(launch, useful=part) for launch, part in zip(launches, useful, strict=True)),
     )
+
+
+def same_inputs(fx: FxGraph | None, ran: GraphRuns | None) -> frozenset[str]:
+    """Names of a graph's inputs that were the same in all runs looked at; none where these were few."""
+    inputs = fx.placeholders if fx is not None else ()
+    if ran is None or ran.seen < LEAST_SEEN or ran.given != len(inputs):
+        return frozenset()
+    return frozenset(inputs[position].name for position in ran.same if position < len(inputs))
 
 
 def of_this_run(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:

@@ -40,9 +40,10 @@ def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
             )
 
 
-def constant_parts(graph: GraphCase) -> dict[int, float]:
-    """Number of each launch -> the part of all that it computes, 0 to 1, that depends on nothing given."""
-    constant = constant_nodes(graph.artifacts.fx_after)
+def constant_parts(graph: GraphCase, constant: frozenset[str] | None = None) -> dict[int, float]:
+    """Number of each launch -> the part of all that it computes, 0 to 1, that depends on nothing given; or on
+    `constant` nodes alone."""
+    constant = constant_nodes(graph.artifacts.fx_after) if constant is None else constant
     by_group: dict[str, float] = defaultdict(float)
     for item in graph.fusion.evaluations:
         if constant.issuperset(item.fx):

@@ -124,13 +124,17 @@ class GraphRuns:
     which on a CPU are all. `graph` is the folder's name, `process` that of the ``run_*-pid_P`` folder.
 
     `state` is the position in `ProcessState.states` of the one that it first ran in: AOTAutograd turns
-    autocast off around a graph, so that this is not the state of the call."""
+    autocast off around a graph, so that this is not the state of the call. `same` are the positions of those
+    of its `given` arguments that were the same, unchanged, in `seen` runs."""
 
     graph: str
     process: str
     runs: int
     ms: tuple[float, ...]
     state: int | None = None
+    seen: int = 0
+    given: int = 0
+    same: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

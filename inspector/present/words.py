@@ -88,6 +88,10 @@ RULES: dict[str, Plain] = {
     "constant_work": Plain(
         "Constants are computed in every call", "what never changes is computed in every call"
     ),
+    "unchanged_inputs": Plain(
+        "Work on inputs that never change",
+        "what depends only on inputs that stay the same is done in every call",
+    ),
     "unfused_traffic": Plain(
         "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
     ),

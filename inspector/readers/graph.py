@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from inspector.model.calls import GraphRuns
 from inspector.model.code import OutputCode
 from inspector.model.fx import FxGraph
 from inspector.model.logs import FusionLog
@@ -175,6 +176,10 @@ class CompiledGraph:
     def state(self) -> GraphState | None:
         """How torch was set when it first ran."""
         return self.run.state_of(self.place)
+
+    def runs(self) -> GraphRuns | None:
+        """What the recorder saw of its runs; None where it saw none."""
+        return self.run.runs_of(self.place)
 
     def record(self) -> GraphRecord | None:
         """What the recorder saw of this graph's schedule; None where it was not there."""

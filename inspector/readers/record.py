@@ -114,10 +114,18 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 int(item["runs"]),
                 tuple(finite(time) for time in item["ms"]),
                 _int(item.get("state")),
+                *_same(item.get("same")),
             )
             for item in data.get("graph_runs", ())
         ),
     )
+
+
+def _same(data: dict[str, Any] | None) -> tuple[int, int, tuple[int, ...]]:
+    """(runs looked at, arguments, positions of those that were the same); older captures have none."""
+    if data is None:
+        return 0, 0, ()
+    return int(data["seen"]), int(data["given"]), tuple(int(position) for position in data["arguments"])
 
 
 def _callable(data: dict[str, Any]) -> CompiledCallable:

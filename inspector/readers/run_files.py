@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from inspector.frozen import dataclass
-from inspector.model.calls import VariantRun
+from inspector.model.calls import GraphRuns, ProcessCalls, VariantRun
 from inspector.model.logs import FusionLog, TorchLog
 from inspector.model.problem import Problem, Read
 from inspector.model.record import GraphRecord, ProcessRecord
@@ -291,9 +291,7 @@ class RunFiles:
             calls = record.calls
             if calls is None or calls.state is None:
                 continue
-            runs = [
-                run for run in calls.graph_runs if (run.graph, run.process) == (place.name, place.process)
-            ]
+            runs = _runs_of(calls, place)
             own = _PROCESS_FOLDER.search(place.process)
             if not runs and own is not None and calls.pid is not None and own[1] != str(calls.pid):
                 continue
@@ -302,6 +300,11 @@ class RunFiles:
             if positions and 0 <= positions[0] < len(calls.state.states):
                 return GraphState(calls.state.states[positions[0]], calls.state.environment)
         return None
+
+    def runs_of(self, place: GraphPlace) -> GraphRuns | None:
+        """What the recorder saw of a graph's runs."""
+        calls = (record.calls for record in self.records if record.calls is not None)
+        return next((run for each in calls for run in _runs_of(each, place)), None)
 
     def traced_text(self, place: GraphPlace, file: str) -> TextReader | None:
         """A file of a graph's folder as the trace has it, by process and AOT id; None where it hasn't."""
@@ -372,3 +375,7 @@ def _folders(parent: Path) -> list[Path]:
 def _repeated(names: list[str]) -> set[str]:
     seen: set[str] = set()
     return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
+
+
+def _runs_of(calls: ProcessCalls, place: GraphPlace) -> list[GraphRuns]:
+    return [run for run in calls.graph_runs if (run.graph, run.process) == (place.name, place.process)]

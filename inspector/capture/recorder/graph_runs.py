@@ -1,4 +1,5 @@
-"""Times each run of a compiled graph inside a timed call: what is left of the call is guards and Python.
+"""Times each run of a compiled graph inside a timed call: what is left of the call is guards and Python. And
+sees which of its arguments stay the same.
 
 The host's side only: on a GPU a run ends when its kernels are launched. Installed for captures and not for
 the baseline, whose calls it would slow down by a microsecond each.
@@ -15,6 +16,7 @@ from .calls import watch_of
 from .guard import Guards
 from .identity import current_graph
 from .journal import Journal, journal_of
+from .same_inputs import SameInputs
 from .sink import Sink
 
 RUN_LIMIT = 300
@@ -39,6 +41,7 @@ def watch_compiled_graph(module: ModuleType, guards: Guards, sink: Sink) -> None
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.off or not (local.busy or watch.backward):
             return original(self, *args, **kwargs)
+        guard.run(graphs.called, self, args, kwargs)
         start = time.perf_counter_ns()
         result = original(self, *args, **kwargs)
         guard.run(graphs.ran, self, time.perf_counter_ns() - start)
@@ -54,6 +57,7 @@ class GraphRuns:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._graphs: dict[int, dict[str, Any]] = {}
+        self._same: dict[int, SameInputs] = {}
 
     def made(self, graph: Any, *args: Any, **kwargs: Any) -> None:
         """Before a graph's constructor: its folder's name is that of the compilation that goes on."""
@@ -65,6 +69,13 @@ class GraphRuns:
                 "runs": 0,
                 "ms": deque(maxlen=RUN_LIMIT),
             }
+            self._same[id(graph)] = SameInputs()
+
+    def called(self, graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Before a run."""
+        same = self._same.get(id(graph))
+        if same is not None:
+            same.look(kwargs["inputs"] if "inputs" in kwargs else args[0])
 
     def ran(self, graph: Any, nanoseconds: int) -> None:
         entry = self._graphs.get(id(graph))
@@ -75,9 +86,13 @@ class GraphRuns:
             entry["ms"].append(nanoseconds / 1e6)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Each graph that ran, with the newest times of its runs."""
+        """Each graph that ran, with the newest times of its runs and the arguments that stayed the same."""
         return [
-            {**entry, "ms": [round(value, 6) for value in entry["ms"]]}
-            for entry in self._graphs.values()
+            {
+                **entry,
+                "ms": [round(value, 6) for value in entry["ms"]],
+                "same": self._same[key].as_json(),
+            }
+            for key, entry in self._graphs.items()
             if entry["runs"]
         ]

@@ -33,6 +33,7 @@ _MODULES = (
     "functionalized_copies",
     "recomputed",
     "constant_work",
+    "unchanged_inputs",
     "unfused_traffic",
     "layout_copies",
     "library_conversions",

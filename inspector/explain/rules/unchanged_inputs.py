@@ -1,0 +1,114 @@
+"""Each call computes the same from inputs that stay as they are: data that a loop hands over again and again,
+weights that nobody trains.
+
+Looks at: which arguments of a graph were the very same tensors, written to by nobody, in all runs that the
+recorder looked at (inspector/capture/recorder/same_inputs.py), and what follows from these alone. Where that
+is nearly all of a graph, a loop repeats one call, as benchmarks do, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from inspector.analysis.constants import constant_nodes
+from inspector.analysis.dataflow import VIEWS, operator, shown
+from inspector.analysis.steady import RUN_TO_RUN, SAME
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launch
+from inspector.explain.in_vain import constant_parts
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.explain import Finding, Trial
+from inspector.model.source import SourceLocation
+from inspector.units import duration, percent
+
+_FREEZING = "torch._inductor.config.freezing"
+_ADVICE = "compute it once, before the loop, and hand over the result"
+_FREEZE = f"; what follows from a module's parameters alone {_FREEZING} = True works out when it compiles"
+
+
+class _Costly(NamedTuple):
+    """A launch with the `part` of it, and the milliseconds of a call, that follow from unchanged inputs; by
+    which operators, and on which lines."""
+
+    ms: float
+    part: float
+    launch: Launch
+    operators: tuple[str, ...]
+    lines: tuple[SourceLocation, ...]
+
+
+def find(case: Case) -> Iterable[Finding]:
+    """One finding for each graph."""
+    for graph in case.graphs:
+        fx = graph.artifacts.fx_after
+        if fx is None or not graph.runs or not graph.same_inputs:
+            continue
+        every = constant_nodes(fx, graph.same_inputs)
+        never = constant_nodes(fx)
+        costs = sorted(_costs(graph, every, never), key=lambda item: -item.ms)
+        cost = case.within_call(sum(item.ms for item in costs))
+        share = case.share(cost)
+        seen = share is None or share >= RUN_TO_RUN
+        if costs and seen and cost < (1 - SAME) * graph.launches_ms:
+            yield _finding(case, graph, costs, cost)
+
+
+def _costs(graph: GraphCase, every: frozenset[str], never: frozenset[str]) -> Iterable[_Costly]:
+    """Launches that compute nothing else, and of others a part by weights of operators. What follows from no
+    input at all is `constant_work`'s."""
+    fx = graph.artifacts.fx_after
+    nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+    own, others = constant_parts(graph, every), constant_parts(graph, never)
+    for launch in graph.launches:
+        made = [nodes[name] for name in (shown(name, nodes) for name in launch.fx) if name in nodes]
+        work = [node for node in made if node.kind == "call" and operator(node.target) not in VIEWS]
+        number = launch.call.index
+        if work and every.issuperset(node.name for node in work):
+            if not never.issuperset(node.name for node in work):
+                names = tuple(operator(node.target) for node in work)
+                lines = tuple(node.source for node in work if node.source is not None)
+                yield _Costly(graph.ms(launch), 1.0, launch, names, lines)
+            continue
+        part = own.get(number, 0.0) - others.get(number, 0.0)
+        if part >= RUN_TO_RUN:
+            groups = {group.name for group in graph.groups_of(launch)}
+            items = [item for item in graph.fusion.evaluations if item.group in groups]
+            items = [item for item in items if every.issuperset(item.fx) and not never.issuperset(item.fx)]
+            names = tuple(item.operator for item in items)
+            lines = tuple(line for item in items for line in item.sources)
+            yield _Costly(graph.ms(launch) * part, part, launch, names, lines)
+
+
+def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float) -> Finding:
+    share = case.share(cost)
+    whole = sum(item.ms for item in costs)
+    lines = {str(line): line for item in costs for line in item.lines}
+    names = list(dict.fromkeys(name for item in costs for name in item.operators))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    evidence = [source_evidence(case, line) for line in list(lines.values())[:2]]
+    for item in costs[:2]:
+        much = "all of it" if item.part == 1.0 else f"an estimated {percent(item.part)} of it"
+        evidence.append(
+            graph.launch_evidence(item.launch, f"{duration(item.ms)}, {much}: {item.launch.name}")
+        )
+    inference = graph.artifacts.phase == "inference" and graph.config.get(_FREEZING) != "True"
+    return Finding(
+        rule="unchanged_inputs",
+        severity=severity_of(share),
+        title=(
+            f"{duration(cost)} a call in {', '.join(names[:3])}{more} of inputs that were the same, and "
+            "unchanged, in all calls that were looked at"
+        ),
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=_ADVICE + (_FREEZE if inference else ""),
+        how="estimated",
+        share=share,
+        trial=Trial(config=(("freezing", True),)) if inference else None,
+        claims=tuple(on_launch(graph, item.launch, item.ms * cost / whole, "estimated") for item in costs),
+    )
+
+
+RULE = Rule("unchanged_inputs", Stage.PROGRAM, find, other_work=True)

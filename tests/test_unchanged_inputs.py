@@ -1,0 +1,136 @@
+"""Arguments that stay the same from run to run: what the recorder sees of them, and what is said of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from capturing import captured, own_folder, script  # noqa: F401
+
+from inspector.capture.recorder.same_inputs import EACH_RUN, SameInputs
+from inspector.explain.case import Case
+from inspector.explain.gather import LEAST_SEEN, gather, same_inputs
+from inspector.explain.rules import unchanged_inputs
+from inspector.model.calls import GraphRuns
+from inspector.model.fx import FxGraph
+from inspector.readers.fx_graph import parse_fx_graph
+from inspector.readers.run import Run
+
+
+class Tensor:
+    """Stands for torch's: a version that writing counts up."""
+
+    def __init__(self, inference: bool = False) -> None:
+        self._version = 0
+        self._inference = inference
+
+    def is_inference(self) -> bool:
+        return self._inference
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor))
+
+
+@pytest.mark.usefixtures("torch")
+def test_the_same_is_the_same_tensor_that_nobody_has_written_to() -> None:
+    data, written, counted = Tensor(), Tensor(), Tensor(inference=True)
+    same = SameInputs()
+    for number in range(4):
+        # A fresh tensor may lie where the last one did; numbers are compared.
+        same.look([data, written, Tensor(), 3, number, counted, None])
+    assert same.as_json() == {"seen": 4, "given": 7, "arguments": [0, 1, 3]}
+    written._version += 1
+    same.look([data, written, Tensor(), 3, 9, counted, None])
+    assert same.left == [0, 3]
+    # Fewer arguments than before are others.
+    same.look([data])
+    assert same.left == [0]
+
+
+@pytest.mark.usefixtures("torch")
+def test_later_runs_are_looked_at_now_and_then() -> None:
+    same, data = SameInputs(), Tensor()
+    for _ in range(40):
+        same.look([data])
+    assert same.seen == EACH_RUN + 2, "16 and 32"
+
+
+FX = """
+class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4096, 512]", arg1_1: "f32[512, 512]"):
+        # File: /home/user/fit.py:8 in f, code: table = torch.lgamma(goals)
+        lgamma: "f32[4096, 512]" = torch.ops.aten.lgamma.default(arg0_1);  arg0_1 = None
+        mm: "f32[4096, 512]" = torch.ops.aten.mm.default(lgamma, arg1_1);  lgamma = arg1_1 = None
+        return (mm,)
+"""
+
+
+def graph() -> FxGraph:
+    return parse_fx_graph(FX, "fx")
+
+
+def test_inputs_are_named_by_their_place_where_enough_runs_were_looked_at() -> None:
+    runs = GraphRuns("g", "p", 40, (), seen=LEAST_SEEN, given=2, same=(0, 9))
+    assert same_inputs(graph(), runs) == {"arg0_1"}
+    assert not same_inputs(graph(), replace(runs, seen=LEAST_SEEN - 1))
+    assert not same_inputs(graph(), replace(runs, given=3))
+    assert not same_inputs(graph(), None) and not same_inputs(None, runs)
+
+
+def test_launches_of_unchanged_inputs_alone_are_claimed(corpus: Path) -> None:
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    first = own.launches[0]
+    launches = (replace(first, fx=("lgamma",), ms=2.0), replace(first, fx=("mm",), ms=3.0))
+    artifacts = replace(own.artifacts, fx_after=graph(), phase="inference")
+
+    def told(*same: str) -> Case:
+        changed = replace(own, artifacts=artifacts, launches=launches, runs=1.0, same_inputs=frozenset(same))
+        return replace(case, graphs=(changed,))
+
+    (finding,) = unchanged_inputs.find(told("arg0_1"))
+    assert finding.title.startswith("2.00 ms a call in lgamma of inputs that were the same, and unchanged,")
+    assert finding.claims[0].ms == (1.0, 2.0)
+    assert (finding.evidence[0].path, finding.evidence[0].line) == ("/home/user/fit.py", 8)
+    assert "freezing = True" in finding.advice and finding.trial is not None
+    assert not list(unchanged_inputs.find(told("arg1_1"))), "nothing follows from the weights alone"
+    assert not list(unchanged_inputs.find(told("arg0_1", "arg1_1"))), "the loop repeats one call"
+    assert not list(unchanged_inputs.find(told()))
+
+
+FIT = """
+import torch
+
+torch.manual_seed(0)
+goals = torch.randint(0, 6, (200_000,)).double()
+other = torch.rand(200_000, dtype=torch.float64)
+level = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+
+@torch.compile
+def loss(goals, other, level):
+    rate = torch.exp(level) * other
+    return (rate - goals * rate.log() + torch.lgamma(goals + 1)).mean()
+
+for step in range(14):
+    value = loss(goals, other, level)
+    value.backward()
+    with torch.no_grad():
+        level -= 0.1 * level.grad
+    level.grad = None
+"""
+
+
+@pytest.mark.slow
+def test_a_fit_of_the_same_data_works_out_the_same_in_each_step() -> None:
+    assert captured(script(FIT)).exit_code == 0
+    case = gather(Run.open("run"))
+    forward = next(item for item in case.graphs if item.artifacts.phase == "forward")
+    assert len(forward.same_inputs) == 2, "the data, and not what is fitted"
+    (finding,) = unchanged_inputs.find(case)
+    assert "lgamma" in finding.title
+    assert any(item.line == 12 for item in finding.evidence)
