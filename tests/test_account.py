@@ -512,6 +512,25 @@ def test_a_slow_kernel_whose_vectors_are_hardly_filled_is_told_why(softmax: Case
         assert any("a loop by vectors of 16 elements over 4" in item.text for item in slow.evidence) == said
 
 
+def test_a_kernel_that_fetches_single_elements_may_be_as_long_as_it_is(
+    softmax: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what such fetches have to take: perhaps nothing is won, at most all beyond the bytes."""
+    for module in ("least", "rules.slow_kernel"):
+        monkeypatch.setattr(f"inspector.explain.{module}.gathers", lambda leaf: True)
+    (graph,) = softmax.graphs
+
+    def told(count: int) -> list[tuple[float, float]]:
+        launches = tuple(replace(item, bytes=count) for item in graph.launches)
+        result = explain_case(replace(softmax, graphs=(replace(graph, launches=launches),)))
+        slow = [item for item in result.findings if item.rule == "slow_kernel"]
+        assert all(", as it fetches elements by index" in item.title for item in slow)
+        return [item.claims[0].ms for item in slow]
+
+    assert told(2_000_000) == [(0.0, pytest.approx(0.8))]
+    assert not told(4_000_000), "within a factor of four of its bytes"
+
+
 def test_of_what_no_two_runs_could_show_the_largest_is_said() -> None:
     asked = [(CAUSE, asking(on_block(0, ms, "profiled"))) for ms in (0.1, 0.3, 1.0, 0.2)]
     findings, after = settle(account(), asked)

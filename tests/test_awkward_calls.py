@@ -66,6 +66,8 @@ def test_transforms_of_lengths_with_a_large_prime_factor() -> None:
     assert said(freqs, back) == "length 8,191 (with 8,191 as a prime factor)"
     assert not said(freqs, node("c2r", (8, 8190), "_fft_c2r.default", "freqs", "[1]", "2", "8190"))
     assert not said(node("x", (8, "s0")), forward)
+    # A length that no program has: finding its factors would take hours.
+    assert not said(node("x", (8, (1 << 61) - 1)), forward)
     # Of several dimensions the worst.
     image = node("x", (509, 512))
     assert "509" in said(image, node("c2c", (509, 512), "_fft_c2c.default", "x", "[0, 1]", "0", "True"))

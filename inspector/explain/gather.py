@@ -85,7 +85,8 @@ def gather(
     same = host is not None and run.manifest is not None and run.manifest.host == host.name
     shares = runs_per_call(graphs)
     taken = graph_times(processes)
-    counted = {**taken.of, **_backward_runs(graphs, taken.of)}
+    trained = any(item.kind == "backward" and item.calls for each in processes for item in each.callables)
+    counted = {**taken.of, **(_backward_runs(graphs, taken.of) if trained else {})}
     if slowed(counted.values(), times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)

@@ -30,6 +30,8 @@ MANY_MATRICES = 100
 """Of fewer, a product takes as long as its launch."""
 LARGE_PRIME = 60
 """Lengths with a larger prime factor took 1.9 to 9.9 times as long as the next one without."""
+LONGEST = 1 << 24
+"""Of transforms that are looked at: of a length that no program has, its factors take long to find."""
 FEW_TAPS = 4
 """Of a depthwise convolution: written out, more of them win less."""
 _PRODUCTS: dict[bool, Interval] = {True: (0.75, 0.97), False: (0.6, 0.8)}
@@ -120,7 +122,8 @@ def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Laun
 def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | None:
     """What of a node its library does badly; None where nothing is, or its sizes are symbolic."""
     name = operator(node.target)
-    shapes = [_shape(nodes.get(text)) for text in node.arguments]
+    given = [nodes.get(text) for text in node.arguments]
+    shapes = [_shape(each) for each in given]
     if name in ("bmm", "baddbmm"):
         return _products(*shapes[name == "baddbmm" :][:2], gpu=gpu)
     if name in ("_fft_r2c", "_fft_c2r", "_fft_c2c") and len(node.arguments) > 1:
@@ -135,7 +138,7 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         return _convolutions(*shapes[back:][:2], saved=saved) if saved is not None else None
     if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
         return _bases(node, nodes, shapes[0], gpu)
-    if name in _COMPLEX and not gpu and (name == "polar" or _is_complex(nodes.get(node.arguments[0]))):
+    if name in _COMPLEX and not gpu and (name == "polar" or any(map(_is_complex, given))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)
     return None
@@ -188,7 +191,7 @@ def _products(first: _Shape = (), second: _Shape = (), *, gpu: bool) -> Awkward 
 
 def _transforms(shape: _Shape, dims: str) -> Awkward | None:
     lengths = [shape[int(dim)] or 1 for dim in re.findall(r"\d+", dims) if int(dim) < len(shape)]
-    length = max(lengths, key=_largest_prime, default=1)
+    length = max((size for size in lengths if size <= LONGEST), key=_largest_prime, default=1)
     if (prime := _largest_prime(length)) <= LARGE_PRIME:
         return None
     return Awkward(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from inspector.analysis.dataflow import operator
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.doubts import profile_fits
-from inspector.explain.estimate import FACTOR
+from inspector.explain.estimate import FACTOR, FAR_OFF
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
 from inspector.explain.launches import code_line, gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
@@ -21,12 +22,14 @@ from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, s
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.account import ClaimHow, Interval
 from inspector.model.explain import Finding, FindingHow, Trial
+from inspector.model.source import SourceLocation
 from inspector.units import plural, ratio, size
 
 NEARLY_ALL = 0.8
 """Of its graph's time in the run: what is left of it for other launches can't be what is slow."""
 
 _GATHERS = ", as it fetches elements by index"
+_FETCHES = frozenset({"index", "_unsafe_index", "gather", "index_select", "take", "embedding"})
 _SHORT_ADVICE = (
     "let a long dimension lie last in these tensors ([4, n] rather than [n, 4]): vectors are filled along "
     "the last one"
@@ -61,7 +64,8 @@ def find(case: Case) -> Iterable[Finding]:
         owner.launch_evidence(item, f"{timed(item, owner.ms(item))}, {size(item.bytes or 0)}: {item.name}")
         for _, owner, item in slow[:2]
     ]
-    evidence += [source_evidence(case, place) for place in launch.sources[:2]]
+    places = (_fetching(graph, launch) if by_index else ()) or launch.sources
+    evidence += [source_evidence(case, place) for place in places[:2]]
     short = None if by_index else _short(launch)
     if short is not None:
         held, lanes = short.filled or (0, 0)
@@ -110,7 +114,18 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
     high /= max(launch.useful, _LEAST_USEFUL)
     # A share of the graph's time is an estimate too.
     high *= FACTOR if not launch.measured and machine.peaks is not None else 1.0
+    if launch.measured and launch.ms > FAR_OFF * low and any(map(gathers, launch.leaves)):
+        # What single elements have to take nobody knows; in whole rows it would be their bytes.
+        return (0.0, (launch.ms - low) * graph.runs)
     return ((launch.ms - high) * graph.runs, (launch.ms - low) * graph.runs) if launch.ms > high else None
+
+
+def _fetching(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
+    """The lines whose operators fetch elements by index."""
+    fx = graph.artifacts.fx_after
+    nodes = [node for node in fx.nodes if node.name in launch.fx] if fx is not None else []
+    lines = {str(node.source): node.source for node in nodes if operator(node.target) in _FETCHES}
+    return tuple(line for line in lines.values() if line is not None)
 
 
 def _short(launch: Launch) -> LoopNest | None:
