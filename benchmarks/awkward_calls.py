@@ -27,6 +27,14 @@ TRANSFORMS = (
     (7808, 7840),
     (7992, 8000),
 )
+FILTERS = (
+    (1, 1, 48000, 256),
+    (1, 1, 48000, 720),
+    (8, 1, 24000, 512),
+    (4, 64, 4000, 512),
+    (2, 1, 500000, 1024),
+)
+"""Batch, channels, length, taps."""
 CONVOLUTIONS = ((768, 4095, 3), (512, 1024, 4), (512, 2048, 7))
 
 
@@ -156,6 +164,23 @@ def main() -> None:
         with torch.no_grad():
             compare(name, lambda: library(x, weight), lambda: other(x, weight), device)  # noqa: B023
         compare(f"{name}, trained", lambda: trained(library), lambda: trained(other), device)  # noqa: B023
+    print("long filters: the library's convolution, by transforms")
+    for batch, channels, length, taps in FILTERS:
+        x, filters = (
+            torch.randn(batch, channels, length, device=device),
+            torch.randn(channels, 1, taps, device=device),
+        )
+        size = 2 ** (length + taps).bit_length()
+
+        def filtered() -> Tensor:
+            spectrum = torch.fft.rfft(x, size) * torch.fft.rfft(filters[:, 0].flip(-1), size)  # noqa: B023
+            return torch.fft.irfft(spectrum, size)[..., taps - 1 : length]  # noqa: B023
+
+        def convolved() -> Tensor:
+            return functional.conv1d(x, filters, groups=channels)  # noqa: B023
+
+        torch.testing.assert_close(convolved(), filtered(), rtol=1e-3, atol=1e-2)
+        compare(f"{batch} of {channels} channels, {length} long, {taps} taps", convolved, filtered, device)
     print("complex numbers, compiled: as written, with real ones")
     count = 8_000_000 if device == "cuda" else 500_000
     for name, (written, real) in COMPLEX.items():

@@ -110,6 +110,16 @@ def test_operators_on_complex_numbers_that_a_cpu_does_one_by_one() -> None:
     assert not said(z, node("y", ("s0", 64), "mul.Tensor", "z", "z", dtype="complex64"), gpu=False)
 
 
+def test_long_filters_are_for_transforms_on_a_cpu() -> None:
+    rest = ("None", "[1]", "[0]", "[1]", "False", "[0]", "1")
+    x, w = node("x", (1, 1, 48000)), node("w", (1, 1, 720))
+    call = node("y", (1, 1, 47281), "convolution.default", "x", "w", *rest)
+    assert said(x, w, call, gpu=False) == "1 channel each by itself over 720 taps"
+    assert not said(x, w, call, gpu=True)
+    assert not said(x, node("w", (1, 1, 128)), call, gpu=False)
+    assert not said(node("x", (1, 64, 48000)), node("w", (64, 64, 720)), call, gpu=False)
+
+
 @pytest.mark.parametrize(
     ("shape", "full", "read", "told"),
     [

@@ -1,6 +1,6 @@
 """Calls that a library does badly: products of matrices of a few elements, Fourier transforms of a length
-with a large prime factor, depthwise convolutions over a few taps, some operators on complex numbers, bases
-that are made whole and not read.
+with a large prime factor, depthwise convolutions over a few taps or over very many, some operators on complex
+numbers, bases that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -34,6 +34,10 @@ LONGEST = 1 << 24
 """Of transforms that are looked at: of a length that no program has, its factors take long to find."""
 FEW_TAPS = 4
 """Of a depthwise convolution: written out, more of them win less."""
+MANY_TAPS = 256
+"""From so many on a transform of all is faster on a CPU, 2.1 to 14 times."""
+_FILTERS: Interval = (0.5, 0.93)
+"""Saved of what such a call takes there."""
 _PRODUCTS: dict[bool, Interval] = {True: (0.75, 0.97), False: (0.6, 0.8)}
 """Saved of what a call takes, on a GPU and not: from the least to the most that was timed."""
 _TRANSFORMS: Interval = (0.45, 0.9)
@@ -134,8 +138,7 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         plain = node.arguments[3 + back : 4 + back] == ("[1]",) and node.arguments[6 + back : 7 + back] == (
             "False",
         )
-        saved = _CONVOLUTIONS.get((gpu, back)) if plain else None
-        return _convolutions(*shapes[back:][:2], saved=saved) if saved is not None else None
+        return _convolutions(*shapes[back:][:2], gpu=gpu, back=back) if plain else None
     if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
         return _bases(node, nodes, shapes[0], gpu)
     if name in _COMPLEX and not gpu and (name == "polar" or any(map(_is_complex, given))):
@@ -203,11 +206,22 @@ def _transforms(shape: _Shape, dims: str) -> Awkward | None:
     )
 
 
-def _convolutions(given: _Shape = (), weight: _Shape = (), *, saved: Interval) -> Awkward | None:
+def _convolutions(given: _Shape = (), weight: _Shape = (), *, gpu: bool, back: bool) -> Awkward | None:
     if len(given) != 3 or len(weight) != 3 or weight[1] != 1 or weight[0] != given[1]:
         return None
     channels, _, taps = weight
-    if channels is None or taps is None or channels == 1 or not 1 < taps <= FEW_TAPS:
+    saved = _CONVOLUTIONS.get((gpu, back))
+    if channels is None or taps is None:
+        return None
+    if taps >= MANY_TAPS and not gpu and not back:
+        return Awkward(
+            "convolutions",
+            f"{plural(channels, 'channel')} each by itself over {taps} taps",
+            "multiply transforms, with n of small factors and no less than length + taps: torch.fft.irfft("
+            "torch.fft.rfft(x, n) * torch.fft.rfft(w.flip(-1), n), n)[..., taps - 1 : length]",
+            _FILTERS,
+        )
+    if saved is None or channels == 1 or not 1 < taps <= FEW_TAPS:
         return None
     return Awkward(
         "convolutions",
