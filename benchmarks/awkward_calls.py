@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from inspector.explain.rules.awkward_calls import next_smooth
+
 ROUNDS = 15
 PRODUCTS = ((512, 4), (1000, 3), (20000, 3), (20000, 4), (20000, 6), (20000, 8))
 """How many, and rows and columns of both."""
@@ -160,7 +162,7 @@ def main() -> None:
         def trained(call: Callable[[Tensor, Tensor], Tensor]) -> object:
             return torch.autograd.grad(call(x, weight).sum(), (x, weight))  # noqa: B023
 
-        name = f"{batch} of {channels} channels, {length} long, {taps} taps"
+        name = f"{batch} of {channels}, {length} long, {taps} taps"
         with torch.no_grad():
             compare(name, lambda: library(x, weight), lambda: other(x, weight), device)  # noqa: B023
         compare(f"{name}, trained", lambda: trained(library), lambda: trained(other), device)  # noqa: B023
@@ -170,7 +172,7 @@ def main() -> None:
             torch.randn(batch, channels, length, device=device),
             torch.randn(channels, 1, taps, device=device),
         )
-        size = 2 ** (length + taps).bit_length()
+        size = next_smooth(length + taps)
 
         def filtered() -> Tensor:
             spectrum = torch.fft.rfft(x, size) * torch.fft.rfft(filters[:, 0].flip(-1), size)  # noqa: B023

@@ -200,7 +200,7 @@ def _transforms(shape: _Shape, dims: str) -> Awkward | None:
     return Awkward(
         "transforms",
         f"length {length:,} (with {prime:,} as a prime factor)",
-        f"pad to {_smooth(length):,}, the next length of small factors, where it is free (the n of "
+        f"pad to {next_smooth(length):,}, the next length of small factors, where it is free (the n of "
         "torch.fft's functions, as for a convolution), or cut to one",
         _TRANSFORMS,
     )
@@ -242,7 +242,7 @@ def _largest_prime(number: int) -> int:
     return max(largest, number)
 
 
-def _smooth(length: int) -> int:
+def next_smooth(length: int) -> int:
     """The next length that is a product of 2, 3, 5 and 7 (as cuFFT and MKL have kernels for)."""
     while True:
         rest = length
