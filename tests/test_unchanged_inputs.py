@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,8 @@ class Tensor:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor))
+    core = SimpleNamespace(DisableTorchFunction=contextlib.nullcontext)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor, _C=core))
 
 
 @pytest.mark.usefixtures("torch")

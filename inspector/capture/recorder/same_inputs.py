@@ -31,16 +31,18 @@ class SameInputs:
         self._called += 1
         if self._called > EACH_RUN and self._called & (self._called - 1):
             return
-        tensor = sys.modules["torch"].Tensor
-        if not self.seen:
-            self._first = [_known(value, tensor) for value in inputs]
-            self.left = [number for number, (one, _) in enumerate(self._first) if one is not None]
-        else:
-            self.left = [
-                number
-                for number in self.left
-                if number < len(inputs) and _same(self._first[number], inputs[number], tensor)
-            ]
+        torch: Any = sys.modules["torch"]
+        # No function mode or subclass of the program's own is to see that we look.
+        with torch._C.DisableTorchFunction():
+            if not self.seen:
+                self._first = [_known(value, torch.Tensor) for value in inputs]
+                self.left = [number for number, (one, _) in enumerate(self._first) if one is not None]
+            else:
+                self.left = [
+                    number
+                    for number in self.left
+                    if number < len(inputs) and _same(self._first[number], inputs[number], torch.Tensor)
+                ]
         self.seen += 1
 
     def as_json(self) -> dict[str, Any]:

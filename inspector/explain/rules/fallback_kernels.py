@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from inspector.analysis.dataflow import operator
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_block, on_launches
@@ -19,6 +20,14 @@ from inspector.model.two_sides import Block
 from inspector.units import duration
 
 _COPIES = re.compile(r"aten\.(?:slice_scatter|select_scatter|copy|index_put)\b")
+_OTHER_WAYS = {
+    "_linalg_solve_ex": (
+        "where the matrix is symmetric and positive definite, torch.linalg.cholesky and torch.cholesky_solve "
+        "do half of the arithmetic"
+    ),
+    "linalg_inv_ex": "solve with the matrix (torch.linalg.solve) in place of multiplying by its inverse",
+}
+"""What does the same with less, of operators that are a program's own choice."""
 _TORCHS = ("aten.", "aoti_torch_", "prims.", "_c10d", "quantized.", "mkldnn.")
 _COPIES_ADVICE = (
     "writing into a part of a complex tensor copies all of it in compiled code: write into its real view "
@@ -110,12 +119,19 @@ def _advice(names: list[str], gpu: bool) -> str:
             f"{own[0]} is opaque to the compiler: write it with torch operators"
             f"{' or as a Triton kernel' if gpu else ''}, or register a decomposition"
         )
+    if way := other_way(names[0]):
+        return way
     if any("complex" in name or "fft" in name for name in names):
         return "complex numbers and FFTs are not fused; keep them to few large calls"
     return (
         "use an operator that Inductor has code for, or call it once on more data; what "
         "is around it can't fuse with it"
     )
+
+
+def other_way(name: str) -> str:
+    """How to do what an operator does with less; empty where nobody knows."""
+    return _OTHER_WAYS.get(operator(name), "")
 
 
 RULE = Rule("fallback_kernels", Stage.CODE, find, place_only=True)

@@ -17,6 +17,8 @@ from inspector.model.explain import Evidence, Finding, Ledger
 from inspector.model.two_sides import Block
 from inspector.units import duration, percent, rate
 
+from .fallback_kernels import other_way
+
 MOST_UNEXPLAINED = 0.1
 """Of a call: what is called healthy is known to nine tenths."""
 NOTHING = "nothing found that is worth changing"
@@ -34,9 +36,10 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         return None
     nothing = SURELY_NOTHING if account.claimed_ms[1] > account.noise_ms else NOTHING
     missing = _missing(case, ledger, account, nothing)
-    operator = "" if missing else _unbounded_operator(case)
-    if not missing and (slow := operator or _far_from_memory(case)):
-        missing = f"{nothing}; {slow}, and what else bounds it was not measured{_by_arithmetic(case)}"
+    operator, said = ("", "") if missing else _unbounded_operator(case)
+    if not missing and (slow := said or _far_from_memory(case)):
+        may = "" if said else _by_arithmetic(case)
+        missing = f"{nothing}; {slow}, and what else bounds it was not measured{may}"
     title = missing or f"nothing worth changing: {_bound(case)}"
     evidence = []
     if launches := list(case.launches()):
@@ -111,19 +114,19 @@ def _by_arithmetic(case: Case) -> str:
     return f": its arithmetic may, an estimated {duration(expected)}" if expected >= REACHED * took else ""
 
 
-def _unbounded_operator(case: Case) -> str:
+def _unbounded_operator(case: Case) -> tuple[str, str]:
     """The operator that takes longest of those that run as in eager, where these take most and memory can't
-    bound it."""
+    bound it, and what it takes; else empty texts."""
     left = case.left_to_aten()
     if not left or sum(item.ms for item in left.values()) < MOST * case.kernels_ms:
-        return ""
+        return "", ""
     name = max(left, key=lambda name: left[name].ms)
     ms, moved = left[name].ms, round(left[name].bytes)
     machine = machine_of(case)
     if moved and _near(machine, moved, ms):
-        return ""
-    said = f", {achieved(machine, moved, ms)}" if moved else ""
-    return f"{name} takes {duration(ms)} of {duration(case.wall_ms)}, runs as in eager{said}"
+        return "", ""
+    rate_of = f", {achieved(machine, moved, ms)}" if moved else ""
+    return name, f"{name} takes {duration(ms)} of {duration(case.wall_ms)}, runs as in eager{rate_of}"
 
 
 def _generated(case: Case) -> tuple[int, float]:
@@ -148,7 +151,11 @@ def _advice(case: Case, operator: str) -> str:
         more = "while nothing else runs" if case.times.again is not None else "with more calls"
         return f"measure it again, {more}: inspector capture --baseline -- COMMAND"
     if operator:
-        return "write the same with operators that Inductor has code for, and time both"
+        ways = (
+            other_way(operator),
+            "write the same with operators that Inductor has code for, and time both",
+        )
+        return "; or ".join(filter(None, ways))
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 
 
