@@ -205,6 +205,16 @@ def compiled_again(*items: tuple[str, int, str]) -> Finding:
     return finding
 
 
+def test_tensors_of_inference_mode_are_told_apart_from_others_by_where_they_were_made() -> None:
+    keys = "DispatchKeySet(CPU, BackendSelect{})"
+    guard = "tensor 'state' dispatch key set mismatch. expected {}, actual {}"
+    found = compiled_again(("step", 3, guard.format(keys.format(", ADInplaceOrView"), keys.format(""))))
+    assert "state was made outside of torch.inference_mode() before, and inside of it now" in found.title
+    assert "make the first ones" in found.advice
+    other = guard.format(keys.format(""), keys.format("").replace("CPU", "CUDA"))
+    assert "same dtype, rank, strides and device" in compiled_again(("step", 3, other)).advice
+
+
 def test_what_dynamo_puts_around_a_librarys_module_has_no_name_of_torchs() -> None:
     around = SourceLocation("/x/site-packages/torch/_dynamo/external_utils.py", 67, "inner")
     users = SourceLocation("/home/user/train.py", 5)

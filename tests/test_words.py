@@ -83,6 +83,17 @@ def test_parts_of_a_call_and_what_they_rest_on_stand_whole_at_80_columns(source:
             "tensor 'x' stride mismatch at index 9. expected 1, actual 4",
             "x's 10th stride changed from 1 to 4",
         ),
+        (
+            "0/0: tensor 'var' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect, "
+            "ADInplaceOrView), actual DispatchKeySet(CPU, BackendSelect)",
+            "var was made outside of torch.inference_mode() before, and inside of it now",
+        ),
+        (
+            "0/0: tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect), actual "
+            "DispatchKeySet(CUDA, BackendSelect)",
+            "x's kind of tensor changed from DispatchKeySet(CPU, BackendSelect) to DispatchKeySet(CUDA, "
+            "BackendSelect)",
+        ),
     ],
 )
 def test_a_guard_is_told_plainly(reason: str, told: str) -> None:

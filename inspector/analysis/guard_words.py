@@ -17,9 +17,22 @@ _OF_WHOLE = re.compile(
     r"^tensor '(?P<name>.+?)' (?P<what>rank|dtype|device|requires_grad|dispatch key set) mismatch\. "
     r"expected (?P<old>.+?), actual (?P<new>.+)$"
 )
+# DispatchKeySet(CPU, BackendSelect, ADInplaceOrView)
+_KEY = re.compile(r"\w+(?=[,)])")
+_NORMAL = "ADInplaceOrView"
 _LOCAL = re.compile(r"^L\['(\w+)'\]")
 _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
 _WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
+
+
+def _made(old: str, new: str) -> str:
+    """Of sets of dispatch keys that differ in whether a tensor is of inference mode: these have no
+    ``ADInplaceOrView`` (c10/core/InferenceMode.h)."""
+    before, now = (set(_KEY.findall(text)) for text in (old, new))
+    if before ^ now != {_NORMAL}:
+        return ""
+    inside = "outside of torch.inference_mode() before, and inside of it now"
+    return inside if _NORMAL in before else "inside of torch.inference_mode() before, and outside of it now"
 
 
 def fixed_size(reason: str) -> tuple[str, int, str] | None:
@@ -42,4 +55,6 @@ def guard_text(reason: str) -> str:
     else:
         return text
     name = _LOCAL.sub(r"\1", match["name"])
+    if match["what"] == "dispatch key set" and (where := _made(match["old"], match["new"])):
+        return f"{name} was made {where}"
     return f"{name}'s {what} changed from {match['old']} to {match['new']}"

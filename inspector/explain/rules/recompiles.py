@@ -38,6 +38,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "grad",
         re.compile(r"grad_mode|requires_grad|___check_global_state|inference_mode|_torch_function", re.I),
     ),
+    ("made", re.compile(r"dispatch key set mismatch.{1,400}ADInplaceOrView")),
     ("mismatch", re.compile(r"(?:dtype|device|rank|stride|dispatch key set) mismatch|type\(|to be a tensor")),
     ("zero_one", _ZERO_ONE),
     ("size", _SIZE),
@@ -53,6 +54,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 _ADVICE = {
     "train": "train and eval mode need one graph each; switch modes less often, or compile two models",
     "grad": "call it with and without gradients from separate compiled functions",
+    "made": "tensors that are made in torch.inference_mode() are of another kind: make the first ones, as a "
+    "state or buffers, in it as well",
     "mismatch": "give it tensors of the same dtype, rank, strides and device in every call",
     "zero_one": "sizes of 0 and 1 are compiled apart, with dynamic=True too: a graph for these is what it "
     "takes, as for decoding after a prompt",
