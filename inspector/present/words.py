@@ -40,7 +40,8 @@ RULES: dict[str, Plain] = {
         "A kernel leaves most of the GPU idle", "a kernel has too little parallel work to fill the GPU"
     ),
     "awkward_calls": Plain(
-        "A library does these calls badly", "another size, or another way to write it, takes less time"
+        "A library does these calls badly",
+        "a library is slow at what it is given here; other sizes, or another way to write it, take less time",
     ),
     "slow_dtype": Plain(
         "This dtype is slow on this machine", "the same library call is faster in float32 here"

@@ -21,13 +21,10 @@ from inspector.units import duration
 
 _COPIES = re.compile(r"aten\.(?:slice_scatter|select_scatter|copy|index_put)\b")
 _OTHER_WAYS = {
-    "_linalg_solve_ex": (
-        "where the matrix is symmetric and positive definite, torch.linalg.cholesky and torch.cholesky_solve "
-        "do half of the arithmetic"
-    ),
     "linalg_inv_ex": "solve with the matrix (torch.linalg.solve) in place of multiplying by its inverse",
 }
-"""What does the same with less, of operators that are a program's own choice."""
+"""What does the same with less, of operators that are a program's own choice: on two threads of a CPU solving
+took 0.22 to 0.68 of inverting and multiplying. Cholesky's was no faster than any other."""
 _TORCHS = ("aten.", "aoti_torch_", "prims.", "_c10d", "quantized.", "mkldnn.")
 _COPIES_ADVICE = (
     "writing into a part of a complex tensor copies all of it in compiled code: write into its real view "
