@@ -175,6 +175,8 @@ def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> 
         ("not L['reshape']", "flag"),
         ("self._connector._current_fx == 'training_step' # return", "flag"),
         ("L['n'] == 3", "number"),
+        ("((-0.1)*t) == (-0.07500000000000001)", "number"),
+        ("t == 1e-05", "number"),
         ("len(L['shapes']) == 3", "length"),
         ("G['SHAPE'] == 3", "global"),
         ("___check_obj_id(L['fn'], 140)", "object"),

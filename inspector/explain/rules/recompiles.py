@@ -31,7 +31,8 @@ _SIZE = re.compile(
 )
 _FLAG = re.compile(r"(?:==|!=|\bis) (?:True|False|None|'[^']*')$|^not |^(?:\w+\()?L\['\w+'\](?:\.\w+)*$")
 _ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']{1,400} == -?[\d.]+")
-_NUMBER = re.compile(r"== -?[\d.]+$")
+# L['n'] == 3, ((-0.1)*t) == (-0.05)
+_NUMBER = re.compile(r"== \(?-?\d[\d.]*(?:e-?\d+)?\)?$")
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("train", re.compile(r"\.training\b")),
     (
