@@ -174,6 +174,16 @@ def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> 
         ("L['flag'] == True", "flag"),
         ("not L['reshape']", "flag"),
         ("self._connector._current_fx == 'training_step' # return", "flag"),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, ADInplaceOrView), actual "
+            "DispatchKeySet(CPU)",
+            "made",
+        ),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, ADInplaceOrView), actual "
+            "DispatchKeySet(CUDA, ADInplaceOrView)",
+            "mismatch",
+        ),
         ("L['n'] == 3", "number"),
         ("((-0.1)*t) == (-0.07500000000000001)", "number"),
         ("t == 1e-05", "number"),

@@ -71,7 +71,7 @@ def nodes_of_calls(
     }
     before = dict(linkage.pre_fx)
     lines = _Lines(artifacts.fx_after, program, reverse=artifacts.phase == "backward")
-    fx = {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {}
+    fx = artifacts.fx_nodes
     links = {link.call: link for link in linkage.calls}
     touched: dict[int, CallNodes] = {}
     for call in artifacts.code.calls:

@@ -60,7 +60,7 @@ def analyse_fusion(
     evaluated, work = evaluations(
         {entry.name: tuple(entry.leaves()) for entry in (schedule.nodes if schedule else ())},
         {node.name: node for node in nodes},
-        {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {},
+        artifacts.fx_nodes,
         memory.reader,
     )
     source, noted = _noted(artifacts, leaves.values())

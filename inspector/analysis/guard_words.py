@@ -25,10 +25,14 @@ _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
 _WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
 
 
-def _made(old: str, new: str) -> str:
-    """Of sets of dispatch keys that differ in whether a tensor is of inference mode: these have no
-    ``ADInplaceOrView`` (c10/core/InferenceMode.h)."""
-    before, now = (set(_KEY.findall(text)) for text in (old, new))
+def made_elsewhere(reason: str) -> str:
+    """Of a guard on sets of dispatch keys that differ in whether a tensor is of inference mode, how: these
+    have no ``ADInplaceOrView`` (c10/core/InferenceMode.h). Empty for any other guard."""
+    text = _ID.sub("", reason.strip())
+    match = _OF_WHOLE.match(text) if len(text) <= _LONGEST else None
+    if match is None or match["what"] != "dispatch key set":
+        return ""
+    before, now = (set(_KEY.findall(match[side])) for side in ("old", "new"))
     if before ^ now != {_NORMAL}:
         return ""
     inside = "outside of torch.inference_mode() before, and inside of it now"
@@ -55,6 +59,6 @@ def guard_text(reason: str) -> str:
     else:
         return text
     name = _LOCAL.sub(r"\1", match["name"])
-    if match["what"] == "dispatch key set" and (where := _made(match["old"], match["new"])):
+    if where := made_elsewhere(reason):
         return f"{name} was made {where}"
     return f"{name}'s {what} changed from {match['old']} to {match['new']}"

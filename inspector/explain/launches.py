@@ -152,9 +152,7 @@ def launches_of(
     reader = IndexReader(hints)
     schedule = artifacts.post or artifacts.pre
     entries = {node.name: node for node in schedule.nodes} if schedule is not None else {}
-    fx_nodes = (
-        {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after is not None else {}
-    )
+    fx_nodes = artifacts.fx_nodes
     links = {link.call: link for link in linkage.calls}
     timed = {kernel.call: kernel for kernel in replay.kernels} if replay is not None else {}
     moved = fusion.by_call(lambda group: group.bytes_moved)

@@ -32,6 +32,10 @@ class TensorMeta:
     stride: tuple[Size, ...] | None = None
     device: str | None = None
 
+    @property
+    def is_complex(self) -> bool:
+        return self.dtype.startswith("complex")
+
 
 @dataclass(frozen=True, slots=True)
 class FxNode:

@@ -12,7 +12,7 @@ from inspector.frozen import dataclass
 if TYPE_CHECKING:
     from .calls import ProcessCalls
     from .code import OutputCode
-    from .fx import FxGraph
+    from .fx import FxGraph, FxNode
     from .logs import FusionLog, GraphBreak, Recompile
     from .peaks import Peaks
     from .problem import Problem
@@ -184,3 +184,8 @@ class GraphArtifacts:
     fusion: FusionLog | None = None
     problems: tuple[Problem, ...] = ()
     record: GraphRecord | None = None
+
+    @property
+    def fx_nodes(self) -> dict[str, FxNode]:
+        """The nodes of the graph that was lowered, by name; none where it is missing."""
+        return {node.name: node for node in self.fx_after.nodes} if self.fx_after is not None else {}

@@ -15,6 +15,7 @@ from typing import Any
 from .calls import watch_of
 from .guard import Guards
 from .identity import current_graph
+from .inputs import inputs_of
 from .journal import Journal, journal_of
 from .same_inputs import SameInputs
 from .sink import Sink
@@ -57,7 +58,6 @@ class GraphRuns:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._graphs: dict[int, dict[str, Any]] = {}
-        self._same: dict[int, SameInputs] = {}
 
     def made(self, graph: Any, *args: Any, **kwargs: Any) -> None:
         """Before a graph's constructor: its folder's name is that of the compilation that goes on."""
@@ -68,14 +68,14 @@ class GraphRuns:
                 "process": identity["process"],
                 "runs": 0,
                 "ms": deque(maxlen=RUN_LIMIT),
+                "same": SameInputs(),
             }
-            self._same[id(graph)] = SameInputs()
 
     def called(self, graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before a run."""
-        same = self._same.get(id(graph))
-        if same is not None:
-            same.look(kwargs["inputs"] if "inputs" in kwargs else args[0])
+        entry = self._graphs.get(id(graph))
+        if entry is not None:
+            entry["same"].look(inputs_of(args, kwargs))
 
     def ran(self, graph: Any, nanoseconds: int) -> None:
         entry = self._graphs.get(id(graph))
@@ -91,8 +91,8 @@ class GraphRuns:
             {
                 **entry,
                 "ms": [round(value, 6) for value in entry["ms"]],
-                "same": self._same[key].as_json(),
+                "same": entry["same"].as_json(),
             }
-            for key, entry in self._graphs.items()
+            for entry in self._graphs.values()
             if entry["runs"]
         ]

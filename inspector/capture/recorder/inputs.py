@@ -27,6 +27,12 @@ ALIGNMENT = 64
 """Bytes; what is kept of a storage begins at a multiple, so that every view keeps its own alignment."""
 
 
+def inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    """The arguments of a graph in those of ``CompiledFxGraph.__call__``."""
+    given: Sequence[Any] = kwargs["inputs"] if "inputs" in kwargs else args[0]
+    return given
+
+
 class Span:
     """The bytes of one storage that arguments reach: `start` up to `end`."""
 
@@ -106,7 +112,7 @@ class InputSaver:
             return
         _, identity, names = waiting
         try:
-            inputs = list(kwargs["inputs"] if "inputs" in kwargs else args[0])
+            inputs = list(inputs_of(args, kwargs))
             line = self._save(identity, names, inputs)
         except Exception as error:
             line = {"file": None, "problem": f"{type(error).__name__}: {error}"}

@@ -199,8 +199,7 @@ def _by_data(launch: Launch) -> bool:
 
 def _largest_input(graph: GraphCase, launch: Launch) -> int:
     """Elements of the largest tensor that the launch's operators add, which is not what they add to."""
-    fx = graph.artifacts.fx_after
-    nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+    nodes = graph.artifacts.fx_nodes
     first = 0 if "embedding_dense_backward" in launch.name else 1
     names = {name for own in launch.fx if own in nodes for name in nodes[own].inputs[first:]}
     metas = [nodes[name].meta for name in names if name in nodes]

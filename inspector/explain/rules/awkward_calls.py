@@ -79,8 +79,7 @@ class Awkward:
 def find(case: Case) -> Iterable[Finding]:
     kinds: dict[str, list[tuple[float, GraphCase, Launch, Awkward]]] = defaultdict(list)
     for graph in case.graphs:
-        fx = graph.artifacts.fx_after
-        nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+        nodes = graph.artifacts.fx_nodes
         for launch in graph.launches if graph.runs else ():
             if launch.role in ("library", "fallback"):
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
@@ -135,9 +134,7 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
     if name in ("convolution", "convolution_backward"):
         # (x, weight, bias, stride, padding, dilation, transposed, ...); a backward's gradient stands before.
         back = name == "convolution_backward"
-        plain = node.arguments[3 + back : 4 + back] == ("[1]",) and node.arguments[6 + back : 7 + back] == (
-            "False",
-        )
+        plain = node.arguments[3 + back : 7 + back : 3] == ("[1]", "False")
         return _convolutions(*shapes[back:][:2], gpu=gpu, back=back) if plain else None
     if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
         return _bases(node, nodes, shapes[0], gpu)
@@ -169,7 +166,7 @@ def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, gpu: bool) 
 
 
 def _is_complex(node: FxNode | None) -> bool:
-    return node is not None and node.meta is not None and node.meta.dtype.startswith("complex")
+    return node is not None and node.meta is not None and node.meta.is_complex
 
 
 def _shape(node: FxNode | None) -> _Shape:

@@ -70,8 +70,7 @@ def find(case: Case) -> Iterable[Finding]:
 def _widened(case: Case) -> Iterator[SourceLocation]:
     """The user's lines that make float32 of half precision which is then exchanged."""
     for graph in case.graphs:
-        fx = graph.artifacts.fx_after if graph.runs else None
-        nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+        nodes = graph.artifacts.fx_nodes if graph.runs else {}
         for node in nodes.values():
             given = nodes.get(node.inputs[0]) if _EXCHANGE.search(node.target) and node.inputs else None
             if given is None or given.source is None or not _WIDENS.search(given.target):

@@ -256,10 +256,8 @@ def _launches(case: Case) -> int:
 
 
 def _complex(case: Case) -> bool:
-    nodes = (
-        node for graph in case.graphs if (fx := graph.artifacts.fx_after) is not None for node in fx.nodes
-    )
-    return any(node.meta is not None and node.meta.dtype.startswith("complex") for node in nodes)
+    nodes = (node for graph in case.graphs for node in graph.artifacts.fx_nodes.values())
+    return any(node.meta is not None and node.meta.is_complex for node in nodes)
 
 
 def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:

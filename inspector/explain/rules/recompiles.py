@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.guard_words import fixed_size, guard_text
+from inspector.analysis.guard_words import fixed_size, guard_text, made_elsewhere
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -39,7 +39,6 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "grad",
         re.compile(r"grad_mode|requires_grad|___check_global_state|inference_mode|_torch_function", re.I),
     ),
-    ("made", re.compile(r"dispatch key set mismatch.{1,400}ADInplaceOrView")),
     ("mismatch", re.compile(r"(?:dtype|device|rank|stride|dispatch key set) mismatch|type\(|to be a tensor")),
     ("zero_one", _ZERO_ONE),
     ("size", _SIZE),
@@ -244,8 +243,11 @@ def _users(item: Evidence) -> bool:
 
 
 def guard_kind(reason: str) -> str:
-    """What a failed guard checks, as in `_KINDS`; empty where that is not known."""
+    """What a failed guard checks, as in `_KINDS`; `made` where a tensor is of inference mode and was not, or
+    the other way round; empty where that is not known."""
     text = _ID.sub("", reason.splitlines()[0] if reason else "").partition(" # ")[0].strip()
+    if made_elsewhere(text):
+        return "made"
     return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
 
 

@@ -20,7 +20,6 @@ from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
-from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
 
@@ -59,7 +58,7 @@ def find(case: Case) -> Iterable[Finding]:
 def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:
     costs = sorted(costs, key=lambda item: -item[0][1])
     _, launch, worst = costs[0]
-    nodes = _nodes(graph)
+    nodes = graph.artifacts.fx_nodes
     made = [nodes[name] for name in chain(worst.fx[0], nodes) if name in nodes]
     last = next((operator(node.target) for node in reversed(made) if is_heavy(node)), worst.operator)
     end = operator(made[-1].target) if made else last
@@ -96,14 +95,9 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
     )
 
 
-def _nodes(graph: GraphCase) -> dict[str, FxNode]:
-    fx = graph.artifacts.fx_after
-    return {node.name: node for node in fx.nodes} if fx is not None else {}
-
-
 def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
     """Whether what the operator ends in has several readers: one alone is never a reason to keep a value."""
-    nodes, name = _nodes(graph), item.fx[0]
+    nodes, name = graph.artifacts.fx_nodes, item.fx[0]
     # What is taken out is not met again: in a damaged graph nodes may read each other in a circle.
     while name in nodes and len(nodes[name].users) == 1:
         name = nodes.pop(name).users[0]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from inspector.analysis.dataflow import operator
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.cpp_loops import LoopNest, loop_nests
+from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import FACTOR, FAR_OFF
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
@@ -68,9 +68,9 @@ def find(case: Case) -> Iterable[Finding]:
     evidence += [source_evidence(case, place) for place in places[:2]]
     short = None if by_index else _short(launch)
     if short is not None:
-        held, lanes = short.filled or (0, 0)
+        line, held, lanes = short
         text = f"a loop by vectors of {lanes} elements over {held}"
-        evidence.insert(1, graph.place("output_code.py", code_line(launch.kernel, short.line), text))
+        evidence.insert(1, graph.place("output_code.py", code_line(launch.kernel, line), text))
     more = f", and {plural(len(slow) - 1, 'other kernel')} like it" if len(slow) > 1 else ""
     yield Finding(
         rule="slow_kernel",
@@ -122,29 +122,29 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
 
 def _fetching(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
     """The lines whose operators fetch elements by index."""
-    fx = graph.artifacts.fx_after
-    nodes = [node for node in fx.nodes if node.name in launch.fx] if fx is not None else []
+    nodes = (node for name, node in graph.artifacts.fx_nodes.items() if name in launch.fx)
     lines = {str(node.source): node.source for node in nodes if operator(node.target) in _FETCHES}
     return tuple(line for line in lines.values() if line is not None)
 
 
-def _short(launch: Launch) -> LoopNest | None:
-    """The largest loop nest of a kernel for a CPU, where its vectors are at most half full. The two parts of
-    complex numbers have to lie side by side."""
+def _short(launch: Launch) -> tuple[int, int, int] | None:
+    """(line in the kernel, elements that a vector has, that it holds) of the largest loop nest of a kernel
+    for a CPU, where its vectors are at most half full. The two parts of complex numbers have to lie side by
+    side."""
     own = launch.call.kind == "cpp" and "complex" not in launch.name
     nests = loop_nests(launch.source) if own else ()
     largest = max(nests, key=lambda nest: (nest.points or 0) * max(nest.statements, 1), default=None)
     if largest is None or largest.filled is None or 2 * largest.filled[0] > largest.filled[1]:
         return None
-    return largest
+    return largest.line, *largest.filled
 
 
-def _why(by_index: bool, short: LoopNest | None) -> str:
+def _why(by_index: bool, short: tuple[int, int, int] | None) -> str:
     if by_index:
         return _GATHERS
-    if short is None or short.filled is None:
+    if short is None:
         return ""
-    held, lanes = short.filled
+    _, held, lanes = short
     return f", with {held} elements in vectors that hold {lanes}"
 
 

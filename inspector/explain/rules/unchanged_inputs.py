@@ -57,8 +57,7 @@ def find(case: Case) -> Iterable[Finding]:
 def _costs(graph: GraphCase, every: frozenset[str], never: frozenset[str]) -> Iterable[_Costly]:
     """Launches that compute nothing else, and of others a part by weights of operators. What follows from no
     input at all is `constant_work`'s."""
-    fx = graph.artifacts.fx_after
-    nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+    nodes = graph.artifacts.fx_nodes
     own, others = constant_parts(graph, every), constant_parts(graph, never)
     for launch in graph.launches:
         made = [nodes[name] for name in (shown(name, nodes) for name in launch.fx) if name in nodes]
