@@ -12,6 +12,7 @@ import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from textual.dom import DOMNode
 
@@ -31,7 +32,8 @@ def start(
                 raise error
             node.call_later(failed, error)
 
-    node.run_worker(_in_thread(guarded), group=group, exit_on_error=False)
+    # A worker that never starts, as its screen went, would leave a coroutine that nobody awaits.
+    node.run_worker(partial(_in_thread, guarded), group=group, exit_on_error=False)
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
