@@ -273,6 +273,15 @@ def test_of_a_chain_the_end_is_kept_and_not_its_dearest_operator() -> None:
     assert chain("log10", {**nodes, "abs_1": replace(nodes["abs_1"], users=("log10",))})[0] == "log10"
 
 
+@pytest.mark.parametrize(
+    ("exponent", "heavy"),
+    [("0.66", True), ("arg1_1", True), ("40", True), ("0.5", False), ("2", False), ("-3.0", False)],
+)
+def test_a_power_that_is_multiplied_out_is_no_power(exponent: str, heavy: bool) -> None:
+    power = {node.name: node for node in parse_fx_graph(CHAIN, "").nodes}["pow_1"]
+    assert is_heavy(replace(power, arguments=(power.arguments[0], exponent))) is heavy
+
+
 def test_what_is_the_same_in_all_rows_of_a_reduction_is_computed_once_for_a_tile_of_them() -> None:
     """A value of p1 alone, in a kernel whose rows are p0; on a CPU and in a kernel without rows each time."""
     lines = (

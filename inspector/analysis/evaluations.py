@@ -84,6 +84,8 @@ _PLAIN = frozenset({
 _NONE = frozenset({"neg", "abs", "where", "gt", "lt", "ge", "le"})
 """Of them those that are no arithmetic (LoopValues.arithmetic)."""
 
+_MULTIPLIED = 32
+"""Whole exponents below are multiplied out (torch/_inductor/lowering.py: pow)."""
 LEAST_TIMES = 1.5
 """Less is the border of a window, or one value at the end of a row."""
 _LEAST_PART = 0.02
@@ -124,7 +126,7 @@ def evaluations(
                 values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
                 own = candidates.setdefault(value.call, {})
                 for name in nodes[leaf.name].fx if leaf.name in nodes else ():
-                    if name in fx and operator(fx[name].target) in _FX_OPERATORS[value.call]:
+                    if name in fx and _lowered(fx[name]) in _FX_OPERATORS[value.call]:
                         own[name] = None
         if work:
             works[group] = work
@@ -137,7 +139,7 @@ def evaluations(
                     # What else makes the value is repeated with it, and counted once.
                     producer = _producer(item, fx, reader) & left
                     part += (beside or len(producer)) * item.extra
-                    beyond *= 1 + sum(operator(fx[name].target) not in _NONE for name in producer)
+                    beyond *= 1 + sum(_lowered(fx[name]) not in _NONE for name in producer)
                     left -= producer
                 if work:
                     part, whole = min(1.0, part / work), min(1.0, whole / work)
@@ -208,7 +210,7 @@ def chain(name: str, fx: Mapping[str, FxNode]) -> tuple[str, ...]:
         user = left.get(node.users[0])
         if user is None or user.meta is None or node.meta is None or user.meta.shape != node.meta.shape:
             break
-        if operator(user.target) not in _PLAIN | EXPENSIVE:
+        if _lowered(user) not in _PLAIN | EXPENSIVE:
             break
         name = user.name
         made.append(name)
@@ -217,7 +219,22 @@ def chain(name: str, fx: Mapping[str, FxNode]) -> tuple[str, ...]:
 
 def is_heavy(node: FxNode) -> bool:
     """Whether its operator takes as long as several plain ones."""
-    return operator(node.target) in EXPENSIVE - _LIGHT
+    return _lowered(node) in EXPENSIVE - _LIGHT
+
+
+def _lowered(node: FxNode) -> str:
+    """The node's operator; of a power that is multiplied out, or a root, what is computed in its place
+    (torch/_inductor/lowering.py: pow)."""
+    name = operator(node.target)
+    if name != "pow" or len(node.arguments) < 2:
+        return name
+    try:
+        exponent = float(node.arguments[1])
+    except ValueError:
+        return name
+    if exponent == 0.5:
+        return "sqrt"
+    return "mul" if exponent.is_integer() and abs(exponent) < _MULTIPLIED else name
 
 
 def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -> set[str]:
@@ -226,7 +243,7 @@ def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -
 
     def alike(name: str) -> bool:
         meta = fx[name].meta if name in fx else None
-        plain = name in fx and operator(fx[name].target) in _PLAIN | EXPENSIVE
+        plain = name in fx and _lowered(fx[name]) in _PLAIN | EXPENSIVE
         return plain and meta is not None and reader.numel(meta.shape) == item.elements
 
     end = item.fx[0]
@@ -239,7 +256,7 @@ def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -
         if name not in seen and alike(name):
             seen.add(name)
             pending.extend(fx[name].inputs)
-    return {name for name in seen if operator(fx[name].target) in _PLAIN}
+    return {name for name in seen if _lowered(fx[name]) in _PLAIN}
 
 
 def _distinct(by_loops: Mapping[tuple[int, ...], Mapping[int, Computed]]) -> tuple[Computed, ...]:
@@ -300,7 +317,7 @@ def _evaluation(
         if (source := fx[name].source) is not None:
             sources.setdefault(str(source), source)
     return Evaluation(
-        operator=operator(fx[names[0]].target),
+        operator=_lowered(fx[names[0]]),
         group=group,
         fx=names,
         sources=tuple(sources.values()),

@@ -7,7 +7,8 @@ Looks at: evaluations of each FX node in the generated loops beside the elements
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from inspector.analysis.dataflow import operator
 from inspector.analysis.evaluations import chain, is_heavy
@@ -20,6 +21,7 @@ from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
+from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
 
@@ -31,7 +33,16 @@ _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
 one reader reads is kept where ATen computes the operator."""
 
 
-_Cost = tuple[Interval, Launch, Evaluation]
+class _Cost(NamedTuple):
+    """What a launch repeats, the largest part first, and the milliseconds that this takes of a call."""
+
+    ms: Interval
+    launch: Launch
+    items: Sequence[Evaluation]
+
+    @property
+    def worst(self) -> Evaluation:
+        return self.items[0]
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -41,30 +52,30 @@ def find(case: Case) -> Iterable[Finding]:
         for launch, items in repeated(graph) if graph.runs else ():
             part = min(1.0, sum(item.part for item in items))
             if part >= RUN_TO_RUN:
-                worst = max(items, key=lambda item: item.part)
+                items = sorted(items, key=lambda item: -item.part)
+                worst = items[0]
                 least, saved = _saved_ms(case, graph, launch, items, part)
                 kept = _keeping_ms(case, graph, worst)
                 # A GPU's memory is as fast as its datasheet says, a CPU's may be twice as slow as thought.
                 most = kept if graph.gpu else kept * FACTOR
                 ms = max(least - most, 0.0), max(saved - kept, 0.0)
-                costs[worst.operator, tuple(map(str, worst.sources))].append((ms, launch, worst))
+                costs[worst.operator, tuple(map(str, worst.sources))].append(_Cost(ms, launch, items))
         for same in costs.values():
-            cost = case.within_call(sum(ms[1] for ms, _, _ in same))
+            cost = case.within_call(sum(item.ms[1] for item in same))
             share = case.share(cost)
             if cost > 0 and (share is None or share >= LEAST_SHARE):
                 yield _finding(case, graph, same, cost, share)
 
 
 def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:
-    costs = sorted(costs, key=lambda item: -item[0][1])
-    _, launch, worst = costs[0]
-    nodes = graph.artifacts.fx_nodes
-    made = [nodes[name] for name in chain(worst.fx[0], nodes) if name in nodes]
-    last = next((operator(node.target) for node in reversed(made) if is_heavy(node)), worst.operator)
-    end = operator(made[-1].target) if made else last
-    kept = f"{last} written once" if end == last else f"{last}, with the {end} behind it, written once"
-    ends = [node.source for node in made[-1:] if node.source is not None]
-    places = list(dict.fromkeys([*worst.sources[:2], *ends]))
+    costs = sorted(costs, key=lambda item: -item.ms[1])
+    launch, worst = costs[0].launch, costs[0].worst
+    made = _chain(graph, worst)
+    most = [item for item in costs[0].items if item.part >= RUN_TO_RUN] or [worst]
+    chains = [_chain(graph, item) for item in most]
+    kept = {nodes[-1].name: (_kept(nodes), nodes[-1].source) for nodes in chains}
+    ends = [place for _, place in kept.values()]
+    places = dict.fromkeys([*worst.sources[:2], *(place for place in ends if place is not None)])
     more = f" and {len(costs) - 1} more" if len(costs) > 1 else ""
     return Finding(
         rule="recomputed",
@@ -79,20 +90,40 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
             *(source_evidence(case, place) for place in places),
             *(
                 graph.launch_evidence(
-                    other, f"{item.operator} {times_each(item.times)}, {size(other.bytes)}: {other.name}"
+                    item.launch,
+                    f"{item.worst.operator} {times_each(item.worst.times)}, {size(item.launch.bytes)}: "
+                    f"{item.launch.name}",
                 )
-                for _, other, item in costs[:2]
+                for item in costs[:2]
             ),
         ),
         advice=(
-            f"have the result of {kept}: y = y.as_strided(y.size(), y.stride()) makes "
-            "torch keep it in memory (in inference; in training a custom operator does the same)"
+            f"have the result of {', and of '.join(words for words, _ in kept.values())} written once: "
+            "y = y.as_strided(y.size(), y.stride()) makes torch keep it in memory (in inference; in training "
+            "a custom operator does the same)"
         ),
         how="estimated",
         share=share,
-        trial=_KEPT if _several_readers(graph, worst) else Trial(whole=(f"aten.{last}",)),
-        claims=tuple(on_launch(graph, own, ms, "estimated") for ms, own, _ in costs),
+        trial=_KEPT if _several_readers(graph, worst) else Trial(whole=(f"aten.{_last(made)}",)),
+        claims=tuple(on_launch(graph, item.launch, item.ms, "estimated") for item in costs),
     )
+
+
+def _chain(graph: GraphCase, item: Evaluation) -> list[FxNode]:
+    """The operator with what is behind it up to the value to keep."""
+    nodes = graph.artifacts.fx_nodes
+    return [nodes[name] for name in chain(item.fx[0], nodes)]
+
+
+def _last(made: Sequence[FxNode]) -> str:
+    """The last operator of a chain that takes long."""
+    return operator(next((node for node in reversed(made) if is_heavy(node)), made[0]).target)
+
+
+def _kept(made: Sequence[FxNode]) -> str:
+    """The value that a chain ends in, in words."""
+    last, end = _last(made), operator(made[-1].target)
+    return last if end == last else f"{last}, with the {end} behind it,"
 
 
 def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
