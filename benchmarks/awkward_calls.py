@@ -30,6 +30,10 @@ TRANSFORMS = (
     (7992, 8000),
 )
 FILTERS = (
+    (1, 1, 48000, 33),
+    (1, 1, 48000, 65),
+    (64, 1, 4000, 65),
+    (8, 1, 24000, 129),
     (1, 1, 48000, 256),
     (1, 1, 48000, 720),
     (8, 1, 24000, 512),
@@ -37,6 +41,8 @@ FILTERS = (
     (2, 1, 500000, 1024),
 )
 """Batch, channels, length, taps."""
+SHORT_ROWS = ((28800, 6), (100_000, 6), (100_000, 16), (50_000, 32), (20_000, 64), (2000, 512))
+"""Rows of the smallest two, and of a median, and their elements."""
 CONVOLUTIONS = ((768, 4095, 3), (512, 1024, 4), (512, 2048, 7))
 
 
@@ -72,6 +78,19 @@ def as_sum(first: Tensor, second: Tensor) -> Tensor:
     return ((first + 1)[..., :, :, None] * (second * 2)[..., None, :, :]).sum(-2) + 3
 
 
+def as_real(first: Tensor, second: Tensor) -> Tensor:
+    a, b = (
+        torch.view_as_real(first) + torch.tensor([1.0, 0.0]).to(first.device),
+        torch.view_as_real(second) * 2,
+    )
+    (a, c), (b, d) = (
+        [part[..., :, :, None] for part in a.unbind(-1)],
+        [part[..., None, :, :] for part in b.unbind(-1)],
+    )
+    made = torch.stack(((a * b - c * d).sum(-2), (a * d + c * b).sum(-2)), -1)
+    return torch.view_as_complex(made) + 3
+
+
 def depthwise(x: Tensor, weight: Tensor) -> Tensor:
     taps = weight.shape[-1]
     return functional.conv1d(x, weight, padding=taps - 1, groups=x.shape[1])[..., : x.shape[-1]]
@@ -84,6 +103,79 @@ def shifted(x: Tensor, weight: Tensor) -> Tensor:
     for tap in range(1, taps):
         made = made + padded[..., tap : tap + length] * weight[:, 0, tap : tap + 1]
     return made
+
+
+def smallest(x: Tensor) -> tuple[Tensor, Tensor]:
+    value, place = torch.topk(x * 2, 2, dim=-1, largest=False)
+    return value, place
+
+
+def smallest_in_turns(x: Tensor) -> tuple[Tensor, Tensor]:
+    x = x * 2
+    value, place = x.min(-1)
+    others = torch.where(torch.arange(x.shape[-1], device=x.device) == place[..., None], torch.inf, x)
+    second, behind = others.min(-1)
+    return torch.stack((value, second), -1), torch.stack((place, behind), -1)
+
+
+def middle(x: Tensor) -> Tensor:
+    return (x * 2).sort(-1).values[..., x.shape[-1] // 2]
+
+
+def middle_by_median(x: Tensor) -> Tensor:
+    return (x * 2).median(-1).values
+
+
+def middle_by_network(x: Tensor) -> Tensor:
+    row = list((x * 2).unbind(-1))
+    for turn in range(len(row)):
+        for at in range(turn % 2, len(row) - 1, 2):
+            row[at], row[at + 1] = torch.minimum(row[at], row[at + 1]), torch.maximum(row[at], row[at + 1])
+    return row[len(row) // 2]
+
+
+def determinant(a: Tensor) -> Tensor:
+    (p, q), (r, s) = (row.unbind(-1) for row in a[..., :2, :2].unbind(-2))
+    if a.shape[-1] == 2:
+        return p * s - q * r
+    x, y, z = a.unbind(-2)
+    return (x * torch.linalg.cross(y, z)).sum(-1)
+
+
+def inverse(a: Tensor) -> Tensor:
+    if a.shape[-1] == 2:
+        (p, q), (r, s) = (row.unbind(-1) for row in a.unbind(-2))
+        rows = torch.stack((torch.stack((s, -q), -1), torch.stack((-r, p), -1)), -2)
+        return rows / (p * s - q * r)[..., None, None]
+    x, y, z = a.unbind(-2)
+    columns = torch.linalg.cross(y, z), torch.linalg.cross(z, x), torch.linalg.cross(x, y)
+    return torch.stack(columns, -1) / (x * columns[0]).sum(-1)[..., None, None]
+
+
+def triangle(a: Tensor) -> Tensor:
+    """Cholesky's, row by row."""
+    side = a.shape[-1]
+    made: list[list[Tensor]] = []
+    for i in range(side):
+        row: list[Tensor] = []
+        for j in range(i + 1):
+            rest = a[..., i, j] - sum(row[k] * (row if i == j else made[j])[k] for k in range(j))
+            row.append(rest.sqrt() if i == j else rest / made[j][j])
+        made.append(row)
+    none = torch.zeros_like(a[..., 0, 0])
+    return torch.stack([torch.stack([*row, *[none] * (side - len(row))], -1) for row in made], -2)
+
+
+FORMULAS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "det": (lambda a: torch.linalg.det(a) * 2, lambda a: determinant(a) * 2),
+    "inv": (lambda a: torch.linalg.inv(a) * 2, lambda a: inverse(a) * 2),
+    "solve": (
+        lambda a: torch.linalg.solve(a, a[..., 0]) * 2,
+        lambda a: (inverse(a) * a[..., None, :, 0]).sum(-1) * 2,
+    ),
+    "cholesky": (lambda a: torch.linalg.cholesky(a) * 2, lambda a: triangle(a) * 2),
+}
+"""Of matrices of two or three rows: LAPACK's or a GPU's library's, and written out."""
 
 
 def turned(z: Tensor) -> Tensor:
@@ -144,6 +236,16 @@ def main() -> None:
             torch.testing.assert_close(library(first, second), other(first, second), rtol=1e-3, atol=1e-3)
             name = f"{count * many} of {side}x{side} {str(dtype)[6:]}"
             compare(name, lambda: library(first, second), lambda: other(first, second), device)  # noqa: B023
+    print("products of complex numbers: compiled with the library's, as sums, as sums of real ones")
+    for count, side in PRODUCTS[:4]:
+        torch._dynamo.reset()
+        first = torch.randn(count * many, side, side, dtype=torch.complex64, device=device)
+        second = torch.randn(count * many, side, side, dtype=torch.complex64, device=device)
+        library, other, real = torch.compile(product), torch.compile(as_sum), torch.compile(as_real)
+        for way, call in (("sums", other), ("real", real)):
+            torch.testing.assert_close(library(first, second), call(first, second), rtol=1e-3, atol=1e-3)
+            name = f"{count * many} of {side}x{side} complex64, {way}"
+            compare(name, lambda: library(first, second), lambda: call(first, second), device)  # noqa: B023
     print("transforms: rfft of this length, of the next one of small factors")
     rows = 3072 if device == "cuda" else 100
     for length, smooth in TRANSFORMS:
@@ -183,6 +285,35 @@ def main() -> None:
 
         torch.testing.assert_close(convolved(), filtered(), rtol=1e-3, atol=1e-2)
         compare(f"{batch} of {channels} channels, {length} long, {taps} taps", convolved, filtered, device)
+    print("the smallest two of each row, compiled: by topk, by a minimum and another")
+    for rows, length in SHORT_ROWS:
+        torch._dynamo.reset()
+        x = torch.randn(rows * many, length, device=device)
+        library, other = torch.compile(smallest), torch.compile(smallest_in_turns)
+        torch.testing.assert_close(library(x), other(x))
+        compare(f"{rows * many} rows of {length}", lambda: library(x), lambda: other(x), device)  # noqa: B023
+    print("the middle of each row, compiled: by sort, by median; by sort, by a network of min and max")
+    for rows, length in SHORT_ROWS[:4]:
+        torch._dynamo.reset()
+        x = torch.randn(rows * many, length | 1, device=device)
+        library, other = torch.compile(middle), torch.compile(middle_by_median)
+        torch.testing.assert_close(library(x), other(x))
+        name = f"{rows * many} rows of {length | 1}"
+        compare(f"{name}, median", lambda: library(x), lambda: other(x), device)  # noqa: B023
+        if length < 16:
+            network = torch.compile(middle_by_network)
+            torch.testing.assert_close(library(x), network(x))
+            compare(f"{name}, network", lambda: library(x), lambda: network(x), device)  # noqa: B023
+    print("matrices of two or three rows, compiled: the library's, written out")
+    for name, (written, formula) in FORMULAS.items():
+        for count, side in ((1000, 2), (1000, 3), (20000, 2), (20000, 3)):
+            torch._dynamo.reset()
+            a = torch.randn(count * many, side, side, device=device, dtype=torch.float64)
+            a = a @ a.mT + torch.eye(side, device=device, dtype=torch.float64)
+            library, other = torch.compile(written), torch.compile(formula)
+            torch.testing.assert_close(library(a), other(a), rtol=1e-6, atol=1e-6)
+            what = f"{name} of {count * many} of {side}x{side} float64"
+            compare(what, lambda: library(a), lambda: other(a), device)  # noqa: B023
     print("complex numbers, compiled: as written, with real ones")
     count = 8_000_000 if device == "cuda" else 500_000
     for name, (written, real) in COMPLEX.items():

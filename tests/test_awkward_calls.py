@@ -116,7 +116,7 @@ def test_long_filters_are_for_transforms_on_a_cpu() -> None:
     call = node("y", (1, 1, 47281), "convolution.default", "x", "w", *rest)
     assert said(x, w, call, gpu=False) == "1 channel each by itself over 720 taps"
     assert not said(x, w, call, gpu=True)
-    assert not said(x, node("w", (1, 1, 128)), call, gpu=False)
+    assert not said(x, node("w", (1, 1, 63)), call, gpu=False)
     assert not said(node("x", (1, 64, 48000)), node("w", (64, 64, 720)), call, gpu=False)
 
 
@@ -140,6 +140,51 @@ def test_bases_that_are_made_whole_and_not_read(
     part = replace(node("part", (9, 9), "", "svd", read), kind="getitem")
     assert bool(said(x, part, svd, gpu=False)) == told
     assert not said(x, part, replace(svd, users=("part", "returned")))
+
+
+@pytest.mark.parametrize(
+    ("target", "shape", "given"),
+    [
+        ("linalg_inv_ex.default", (5000, 3, 3), "5,000 matrices of 3x3"),
+        ("_linalg_solve_ex.default", (8, 500, 2, 2), "4,000 matrices of 2x2"),
+        ("linalg_cholesky_ex.default", ("s0", 3, 3), "many matrices of 3x3"),
+        ("_linalg_det.default", (5000, 4, 4), ""),
+        ("_linalg_det.default", (50, 3, 3), ""),
+        ("linalg_inv_ex.default", (3, 3), ""),
+        ("linalg_qr.default", (5000, 3, 3), ""),
+    ],
+)
+def test_small_matrices_are_taken_apart_by_formulas(target: str, shape: tuple[Size, ...], given: str) -> None:
+    a = node("a", shape)
+    assert said(a, node("made", shape, target, "a"), gpu=False) == given
+    assert not said(a, node("made", shape, target, "a")), "on a GPU nobody timed them"
+
+
+@pytest.mark.parametrize(
+    ("target", "shape", "arguments", "given"),
+    [
+        ("topk.default", (48, 600, 6), ("2", "-1", "False"), "28,800 rows of 6"),
+        ("topk.default", (48, 600, 6), ("1",), "28,800 rows of 6"),
+        ("topk.default", (48, 600, 6), ("3",), ""),
+        ("topk.default", (48, 6, 600), ("2", "1"), ""),
+        ("topk.default", (4800, 512), ("2",), ""),
+        ("sort.default", (4800, 9), (), "4,800 rows of 9"),
+        ("sort.stable", (4800, 9), ("stable=False", "dim=0"), ""),
+        ("sort.default", (4800, 10), (), ""),
+        ("median.dim", ("s0", 9), ("-1",), "many rows of 9"),
+        ("median.dim", (20, 9), ("-1",), ""),
+    ],
+)
+def test_short_rows_are_put_in_order_by_minimum_and_maximum(
+    target: str, shape: tuple[Size, ...], arguments: tuple[str, ...], given: str
+) -> None:
+    x = node("x", shape)
+    made = replace(node("made", shape, target, "x", *arguments), users=("part",))
+    part = replace(node("part", shape, "", "made", "0"), kind="getitem")
+    assert said(x, part, made, gpu=False) == given and not said(x, part, made)
+    if not target.startswith("topk"):
+        places = replace(part, arguments=("made", "1"))
+        assert not said(x, places, made, gpu=False), "where they lay is asked for"
 
 
 def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None:
@@ -167,3 +212,34 @@ def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None
     # What a launch takes anyway is not saved.
     assert told(a, b, small, ms=0.003) == [(0.0, 0.0)]
     assert not told(a, b, node("mm", (4, 4), "mm.default", "a", "b"))
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(8, "complex64"), (7, "complex64"), (8, "float32")])
+def test_operators_on_complex_numbers_save_their_launches_at_least(
+    corpus: Path, count: int, dtype: str
+) -> None:
+    """A few have little to fuse; those on large tensors take as long with real ones."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = case.graphs
+    library = next(item for item in graph.launches if item.role == "library")
+    z = node("z", (5184,), dtype=dtype)
+    product = node("mul", (5184,), "mul.Tensor", "z", "z", dtype=dtype)
+    called = replace(library.call, kind="fallback")
+    launch = replace(library, role="fallback", call=called, fx=("mul",), ms=0.02)
+    artifacts = replace(graph.artifacts, fx_after=FxGraph("fx_graph_transformed.py", (z, product), (), ""))
+    own = replace(graph, artifacts=artifacts, launches=(launch,) * count, runs=1.0)
+    found = list(awkward_calls.find(replace(case, graphs=(own,))))
+    assert bool(found) == (count == 8 and dtype == "complex64")
+    for finding in found:
+        assert "in operators of complex numbers, which Inductor has no code for" in finding.title
+        start = case.costs.launch_ms
+        assert finding.claims[0].ms == (pytest.approx(start), pytest.approx(0.7 * (0.02 - start)))
+
+
+def test_small_products_of_complex_numbers_are_sums_of_real_ones() -> None:
+    """As sums of complex ones they take two to four times as long."""
+    a, b = node("a", (5184, 2, 2), dtype="complex64"), node("b", (5184, 2, 2), dtype="complex64")
+    call = node("made", (5184, 2, 2), "bmm.default", "a", "b", dtype="complex64")
+    found = awkward(call, {each.name: each for each in (a, b, call)}, gpu=False)
+    assert found is not None and found.saved == (0.2, 0.4) and "real and imaginary parts" in found.advice
+    assert not said(a, b, call), "on a GPU nobody timed them"

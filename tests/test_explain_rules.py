@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from explaining import bare
 
-from inspector.analysis.side_totals import PYTHON, WRAPPER
+from inspector.analysis.side_totals import DISPATCH, GUARDS, PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase, Launch, NewSizes
 from inspector.explain.cpp_loops import inner_regions
@@ -58,6 +58,7 @@ from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Difference, KernelTime
 from inspector.present.run import event_spans
+from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 from inspector.readers.torch_log import parse_torch_log
 from inspector.replay.worker.timing import wider
@@ -608,6 +609,17 @@ def test_most_of_the_work_outside_of_what_is_compiled(
         others = replace(totals, outside_ms=0.0)
         changed = replace(joined, blocks=(*joined.blocks[:-1], other), compiled=others)
         assert not list(outside_compiled.find(replace(case, sides=replace(profiled.sides, joined=changed))))
+    # A program that times its compiled calls alone makes its data outside of them.
+    timed = (
+        "import time, torch\nf = torch.compile(g)\nfor _ in range(9):\n    x = torch.rand(9)\n"
+        "    t0 = time.perf_counter()\n    y = f(x)\n    spent += time.perf_counter() - t0\n"
+    )
+    for text, alone in ((timed, True), (timed.replace("y = f(x)", "y = h(f(x))"), False)):
+        own = replace(case, programs=(read_program(text, "p.py"),))
+        for finding in outside_compiled.find(own):
+            quiet = alone and not inside
+            assert (finding.severity == "low") == quiet
+            assert finding.title.endswith("; the program's own clock has none of it") == quiet
     broken = replace(case.facts, graph_breaks=(GraphBreak(None, "print", (), None, False, 1, ""),))
     assert not list(outside_compiled.find(replace(case, facts=broken)))
 
@@ -725,6 +737,27 @@ def test_settings_that_are_on_are_not_advised(profiled: Case) -> None:
     assert "max-autotune" not in slow_kernel._advice(profiled, replace(graph, gpu=False))
 
 
+def test_what_is_looked_up_in_a_small_table_is_advised_to_be_computed(profiled: Case) -> None:
+    """Sorted indices win nothing where all of it lies in the nearest cache."""
+    text = (
+        "class GraphModule(torch.nn.Module):\n"
+        '    def forward(self, arg0_1: "i32[256]", arg1_1: "i64[4, 8]", arg2_1: "f32[90000]"):\n'
+        '        index: "i32[4, 8]" = torch.ops.aten.index.Tensor(arg0_1, [arg1_1])\n'
+        '        take: "f32[4, 8]" = torch.ops.aten.take.default(arg2_1, arg1_1)\n'
+        "        return (index, take)\n"
+    )
+    (graph,) = profiled.graphs
+    fx = parse_fx_graph(text, "fx")
+    nodes = {node.name: node for node in fx.nodes}
+    own = replace(graph, gpu=False, artifacts=replace(graph.artifacts, fx_after=fx))
+    table = slow_kernel._gathering(own, [nodes["index"]])
+    assert table.startswith("compute what the table (1.02 KB) holds")
+    for other, fetching in ((own, ["index", "take"]), (replace(own, gpu=True), ["index"]), (own, [])):
+        assert slow_kernel._gathering(other, [nodes[name] for name in fetching]).startswith(
+            "sort the indices"
+        )
+
+
 def test_what_ranks_exchange_is_no_kernel_of_few_programs(profiled: Case) -> None:
     exchange = KernelTime(
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 8.0, 2.5, False, 24
@@ -756,12 +789,29 @@ def test_cuda_graphs_may_save_some_where_the_host_takes_less_than_most(
     )
     case = replace(profiled, sides=sides, times=times, programs=(read_program(program, "a.py"),))
     found = list(host_bound._profiled(case, None, compiled))
-    assert host_bound._what_helps(case, 3.5, 0.0, 3.0)[0].find(advice) >= 0
+    assert host_bound._what_helps(case, 3.5, 0.0, 3.0, 0.0)[0].find(advice) >= 0
     assert len(found) == (advice.startswith("use"))
     for told in found:
         assert told.severity == "low" and told.claims[0].ms[0] == 0.0 < told.claims[0].ms[1] < 3.0
     lost = replace(case, times=replace(times, eager_ms=4.0, outcome="slower"))
     assert not list(host_bound._profiled(lost, None, compiled))
+
+
+@pytest.mark.parametrize(("runs", "gpu"), [(36.0, False), (2.0, False), (36.0, True)])
+def test_many_small_graphs_of_a_call_are_entered_one_by_one(profiled: Case, runs: float, gpu: bool) -> None:
+    """As a cell's that is compiled and called in a loop: guards and dispatch of each, on a CPU."""
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    wall = profiled.kernels_ms + 20.0
+    host = ((GUARDS, 4.0), (DISPATCH, 5.0), (WRAPPER, 3.0))
+    compiled = replace(profiled.sides.joined.compiled, host=host, wall_ms=2 * wall)
+    times = replace(profiled.times, compiled_ms=wall, eager_ms=2 * wall, outcome="faster")
+    (graph,) = profiled.graphs
+    case = replace(profiled, times=times, graphs=(replace(graph, runs=runs, gpu=gpu),), facts=profiled.facts)
+    entering = host_bound._entering_ms(case, compiled)
+    assert entering == (pytest.approx(4.5 * 34 / 36) if runs > 2 and not case.gpu else 0.0)
+    advice, _, saved = host_bound._what_helps(case, 9.0, 0.0, 0.0, entering)
+    if entering >= case.noise_ms:
+        assert saved == entering and "a call enters 36 compiled graphs" in advice
 
 
 def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:

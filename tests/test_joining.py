@@ -496,7 +496,7 @@ def test_launches_that_lead_to_no_call_are_together_what_eager_does(known: bool)
 
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_gradient_inside_of_a_frame_is_what_eager_does_in_a_backward_pass(trains: bool) -> None:
-    """As of ``torch.func.grad``; where the frame has a backward graph, too, it may be that."""
+    """As of ``torch.func.grad``; where the frame has a backward graph, too, nothing tells which is whose."""
     names = ("linear", "_autograd_grad")
     programs = {"0/0": ProgramGraph("0/0", tuple(ProgramCall(name, name, None) for name in names))}
     nodes = {0: CallNodes((0,), True), 1: CallNodes((1,), True)}
@@ -510,7 +510,21 @@ def test_a_gradient_inside_of_a_frame_is_what_eager_does_in_a_backward_pass(trai
 
     blocks = join(side("0/0", "backward"), side("g", "forward"), programs, graphs)
     both = [(bool(block.eager_ms), bool(block.compiled_ms), block.sure) for block in blocks]
-    assert len(both) == 2 + trains and both.count((True, True, False)) == (not trains)
+    assert sorted(both) == [(True, True, False), (True, True, True)]
+
+
+def test_a_backward_of_a_backward_is_in_the_gradient_that_the_frame_takes() -> None:
+    """Autograd's nodes outside of all graphs that the compiled side has none of."""
+    program = ProgramGraph("0/0", (ProgramCall("_autograd_grad", "_autograd_grad", None),))
+    graphs = [GraphOfBlocks("g", "0/0", "forward", {0: CallNodes((0,), True)})]
+    work, _ = work_of(Profile("", (_operator("aten::mm", 0), _operator("aten::mul", 20)), ()))
+    nodes = [Place(None, (), "backward", name) for name in ("TanhBackwardBackward0", "MulBackward0")]
+    own = [Place("g", (0,), "forward", "mm", compile_id="0/0"), nodes[1]]
+    blocks = join(
+        Attributed(work, tuple(nodes), 1), Attributed(work, tuple(own), 1), {"0/0": program}, graphs
+    )
+    told = sorted((block.operators, bool(block.eager_ms), bool(block.compiled_ms)) for block in blocks)
+    assert told == [(("MulBackward0",), True, True), (("_autograd_grad",), True, True)]
 
 
 def test_the_programs_thread_is_the_one_with_its_calls() -> None:

@@ -14,9 +14,11 @@ from capturing import captured, own_folder, script  # noqa: F401
 from inspector.capture.recorder.same_inputs import EACH_RUN, SameInputs
 from inspector.explain.case import Case
 from inspector.explain.gather import LEAST_SEEN, gather, same_inputs
+from inspector.explain.in_vain import leaf_parts
 from inspector.explain.rules import unchanged_inputs
 from inspector.model.calls import GraphRuns
 from inspector.model.fx import FxGraph
+from inspector.model.source import SourceLocation
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
@@ -91,18 +93,52 @@ def test_launches_of_unchanged_inputs_alone_are_claimed(corpus: Path) -> None:
     launches = (replace(first, fx=("lgamma",), ms=2.0), replace(first, fx=("mm",), ms=3.0))
     artifacts = replace(own.artifacts, fx_after=graph(), phase="inference")
 
-    def told(*same: str) -> Case:
+    def told(*same: str, given: str = "L_goals_") -> Case:
         changed = replace(own, artifacts=artifacts, launches=launches, runs=1.0, same_inputs=frozenset(same))
-        return replace(case, graphs=(changed,))
+        text = FX.replace("arg0_1", given)
+        traced = {own.artifacts.compile_id or "": parse_fx_graph(text, "fx")}
+        return replace(case, graphs=(changed,), traced=lambda: traced)
 
     (finding,) = unchanged_inputs.find(told("arg0_1"))
     assert finding.title.startswith("2.00 ms a call in lgamma of inputs that were the same, and unchanged,")
     assert finding.claims[0].ms == (1.0, 2.0)
     assert (finding.evidence[0].path, finding.evidence[0].line) == ("/home/user/fit.py", 8)
-    assert "freezing = True" in finding.advice and finding.trial is not None
+    assert finding.advice == "compute it once, before the loop, and hand over the result"
+    assert finding.trial is None, "which is for the parameters of a module"
+    (weights,) = unchanged_inputs.find(told("arg0_1", given="L_self_modules_net_parameters_weight_"))
+    assert "freezing = True" in weights.advice and weights.trial is not None
+    assert "remove_parametrizations" not in weights.advice
+    (norm,) = unchanged_inputs.find(in_torch(told("arg0_1")))
+    assert norm.advice.startswith("take the parametrization away")
     assert not list(unchanged_inputs.find(told("arg1_1"))), "nothing follows from the weights alone"
     assert not list(unchanged_inputs.find(told("arg0_1", "arg1_1"))), "the loop repeats one call"
     assert not list(unchanged_inputs.find(told()))
+
+
+def in_torch(case: Case) -> Case:
+    """With the line in a parametrization of torch's."""
+    (own,) = case.graphs
+    fx = own.artifacts.fx_after
+    assert fx is not None
+    path = "/usr/lib/python3.12/site-packages/torch/nn/utils/parametrizations.py"
+    nodes = tuple(replace(node, source=SourceLocation(path, 327)) for node in fx.nodes)
+    return replace(
+        case, graphs=(replace(own, artifacts=replace(own.artifacts, fx_after=replace(fx, nodes=nodes))),)
+    )
+
+
+def test_a_loop_of_a_kernel_may_follow_from_weights_alone(corpus: Path) -> None:
+    """Beside others: what the next convolution's weight is made of beside what this one reads."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    every = {name for node in own.fusion.nodes for name in node.fx}
+    parts = leaf_parts(own, frozenset(every))
+    made = [parts[launch.call.index] for launch in own.launches if launch.role == "generated"]
+    assert made and all(part == pytest.approx(1.0) for part in made), "library calls have no loops"
+    assert not any(leaf_parts(own, frozenset()).values())
+    first, *others = own.fusion.nodes
+    some = leaf_parts(own, frozenset(first.fx))
+    assert others and any(0.0 < part < 1.0 for part in some.values())
 
 
 FIT = """

@@ -6,6 +6,7 @@ Blocks that are the same but for where they stand, as a line that ran four times
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
@@ -25,6 +26,9 @@ of the region in which it ran, phase, number)."""
 
 _GRADIENT = "_autograd_grad"
 """What torch.func's transforms call in a traced frame (torch/_functorch/eager_transforms.py)."""
+
+# MmBackward0, aten::TanhBackwardBackward0
+_NODE = re.compile(r"Backward\d*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,9 @@ def join(
         if eager is not None and (whole := _whole(graph, eager)):
             groups.join(whole)
             unsure.update(whole)
-    for inner in _inner_gradients(programs, graphs, eager):
+    for inner in _inner_gradients(programs, graphs):
+        eager = _adopted(eager, compiled, inner) if eager is not None else None
+        inner = [*inner, *_backward_keys(eager, inner[0][2])]
         groups.join(inner)
         unsure.update(inner)
     sides: tuple[tuple[Side, Attributed | None], ...] = (("eager", eager), ("compiled", compiled))
@@ -104,19 +110,38 @@ def _whole(graph: GraphOfBlocks, eager: Attributed) -> list[Key]:
 
 
 def _inner_gradients(
-    programs: Mapping[str, ProgramGraph], graphs: Sequence[GraphOfBlocks], eager: Attributed | None
+    programs: Mapping[str, ProgramGraph], graphs: Sequence[GraphOfBlocks]
 ) -> Iterator[list[Key]]:
-    """Of each frame that takes gradients inside of itself these calls, with what eager does in a backward
-    pass, of which such a frame has no graph."""
-    behind = {(graph.compile_id, graph.phase) for graph in graphs}
+    """Of each frame that takes gradients inside of itself these calls, which eager does in a backward pass.
+    Where the frame has one of its own, too, nothing tells which of both is whose."""
+    trained = {(graph.compile_id, graph.phase) for graph in graphs}
     for ident, program in programs.items():
         taken = [number for number, call in enumerate(program.calls) if call.operator == _GRADIENT]
-        if eager is None or not taken or (ident, "backward") in behind:
-            continue
-        keys = {key for place in eager.places for key in _keys("eager", place)}
-        backward = sorted(key for key in keys if key[2:4] == (ident, "backward"))
-        if backward:
-            yield [*(("call", "", ident, "forward", number) for number in taken), *backward]
+        phases: list[Phase] = ["forward", "backward"] if (ident, "backward") in trained else ["forward"]
+        if taken:
+            yield [("call", "", ident, phase, number) for phase in phases for number in taken]
+
+
+def _backward_keys(eager: Attributed | None, ident: str) -> list[Key]:
+    """What eager does of a frame in a backward pass."""
+    keys = {key for place in eager.places for key in _keys("eager", place)} if eager is not None else set()
+    return sorted(key for key in keys if key[2:4] == (ident, "backward"))
+
+
+def _adopted(eager: Attributed, compiled: Attributed | None, inner: Sequence[Key]) -> Attributed:
+    """Eager's work with autograd's nodes that are in no graph and run so on its side alone, as those of a
+    backward of a backward, in the gradients that a frame takes inside of itself."""
+    _, _, ident, _, number = inner[0]
+    outside = (
+        {place.name for place in compiled.places if place.graph is None} if compiled is not None else set()
+    )
+    places = tuple(
+        replace(place, graph=ident, parts=(number,), phase="forward", compile_id=ident)
+        if place.graph is None and _NODE.search(place.name) and place.name not in outside
+        else place
+        for place in eager.places
+    )
+    return replace(eager, places=places)
 
 
 def _keys(side: Side, place: Place) -> list[Key]:

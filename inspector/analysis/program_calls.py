@@ -17,6 +17,8 @@ _PARAMETER = re.compile(
     r"l_(?:(?!_modules_)\w)*_modules_(?P<path>\w(?:(?!_(?:parameters|buffers)_\w)\w)*)_(?:parameters|buffers)_\w+$",
     re.I,
 )
+# l_self_modules_conv_parameters_weight_, g_net_modules_..., but not l_obs_, L_batch_image_
+_OF_MODULE = re.compile(r"[lg]_\w*_(?:parameters|buffers)_\w+$", re.I)
 # add = x + y;  x = y = None
 _BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\s*[\w.\-(]")
 # rows[(slice(None, 48, None))] = clamp;  setitem = rows;  clamp = setitem = None
@@ -128,6 +130,11 @@ def _function(node: FxNode) -> str:
         return _SIGNS[sign[1]]
     sign = _UNARY.search(text)
     return {"-": "neg", "~": "invert"}[sign[1]] if sign is not None else ""
+
+
+def of_module(name: str) -> bool:
+    """Whether an argument of a frame's graph is a parameter or a buffer of a module."""
+    return _OF_MODULE.match(name) is not None
 
 
 def _module(name: str) -> str | None:

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 
 from inspector.model.code import Alias, Allocation, OutputCode
 from inspector.model.fusion import Access, Basis, Region
-from inspector.model.fx import FxGraph, TensorMeta
+from inspector.model.fx import FxGraph, FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Dependency, Layout, SchedulerNode
-from inspector.model.source import Size
+from inspector.model.source import Size, numel
 
 from .dataflow import VIEWS, operator
 from .index_ranges import IndexReader, union
@@ -29,6 +29,13 @@ ITEM_BYTES = {
     "bool": 1, "complex32": 4, "complex64": 8, "complex128": 16,
 }  # fmt: skip
 """Bytes of one element, by torch's dtype name."""
+
+
+def meta_bytes(node: FxNode | None) -> int:
+    """Bytes of what a node makes; 0 where that is no tensor, or has symbolic sizes."""
+    meta = node.meta if node is not None else None
+    return (numel(meta.shape) or 0) * ITEM_BYTES.get(meta.dtype, 4) if meta is not None else 0
+
 
 _WITHOUT_TENSOR = {"MultiOutputLayout", "NoneLayout", "CommBufferLayout"}
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from inspector.analysis.constants import constant_nodes
+from inspector.analysis.dataflow import VIEWS, operator
 from inspector.analysis.evaluations import LEAST_TIMES
+from inspector.model.fusion import NodeTraffic
+from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 
 from .case import GraphCase, Launch
@@ -15,6 +18,8 @@ from .launches import shares_of
 
 LEAST_EXTRA = 1 << 16
 """Evaluations beyond one for each element: fewer take less than a launch."""
+CALLED = ("library", "fallback")
+"""Roles of launches that are calls of a library's or of ATen's."""
 _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
 """Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
 
@@ -38,6 +43,35 @@ def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
                     for item in again.get(name, ())
                 ],
             )
+
+
+def leaf_parts(graph: GraphCase, constant: frozenset[str]) -> dict[int, float]:
+    """Number of each launch -> the part of it, 0 to 1 by bytes, whose loops make `constant` nodes alone: a
+    kernel has what one convolution reads beside what the next one's weight is made of."""
+    # A loop that makes a weight for a convolution stands for that, too, which a library computes.
+    called = {name for launch in graph.launches if launch.role in CALLED for name in launch.fx}
+    made: dict[str, list[NodeTraffic]] = defaultdict(list)
+    for node in graph.fusion.nodes:
+        made[node.group].append(node)
+    fx = graph.artifacts.fx_nodes
+    own: dict[str, float] = {}
+    for group, nodes in made.items():
+        weights = [(node.bytes_read or 0) + (node.bytes_written or 0) for node in nodes]
+        whole = sum(weights)
+        works = [[name for name in node.fx if name not in called and computes(fx, name)] for node in nodes]
+        alone = [bool(work) and constant.issuperset(work) for work in works]
+        own[group] = (
+            sum(w for w, is_alone in zip(weights, alone, strict=True) if is_alone) / whole if whole else 0.0
+        )
+    return {
+        launch.call.index: sum(own.get(name, 0.0) * share for name, share in shares_of(graph, launch).items())
+        for launch in graph.launches
+    }
+
+
+def computes(fx: Mapping[str, FxNode], name: str) -> bool:
+    """Whether a node is an operator's that does more than to show its input in another way."""
+    return name in fx and fx[name].kind == "call" and operator(fx[name].target) not in VIEWS
 
 
 def constant_parts(graph: GraphCase, constant: frozenset[str] | None = None) -> dict[int, float]:

@@ -145,7 +145,7 @@ def read_program(text: str, path: str) -> Program:
             for name, call in sorted(compiled, key=lambda item: item[1].lineno)
         ),
         assignments=tuple(_assignments(tree)),
-        regions=tuple(islice(timed_regions(tree, reaching, waiting, text), _MOST_REGIONS)),
+        regions=tuple(islice(timed_regions(tree, names, reaching, waiting, text), _MOST_REGIONS)),
         backward_line=_first(
             calls, lambda name: name in ("backward", "grad") or name.endswith((".backward", "autograd.grad"))
         ),

@@ -53,7 +53,8 @@ class TimedRegion:
     between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
     the like of its times is used. `logged`: its time is not kept, and it is one round of a loop, or some of
     them until the loop sets the clock again, or a training as a whole, or what has passed since the loop
-    began: what such a program says of it is no measurement of one call.
+    began: what such a program says of it is no measurement of one call. `nothing_else`: all that
+    is called in it are compiled functions.
     """
 
     first: int
@@ -66,11 +67,17 @@ class TimedRegion:
     compile_lines: tuple[int, ...]
     robust: bool
     logged: bool = False
+    nothing_else: bool = False
 
 
 def timed_regions(
-    tree: ast.Module, reaching: frozenset[str], waiting: frozenset[str], text: str
+    tree: ast.Module,
+    compiled: frozenset[str],
+    reaching: frozenset[str],
+    waiting: frozenset[str],
+    text: str,
 ) -> Iterator[TimedRegion]:
+    """Regions of a program, in which functions are `compiled`, reach these, or wait for a device."""
     robust = _ROBUST.search(text) is not None
     for owner in nodes(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
@@ -85,6 +92,7 @@ def timed_regions(
                         logged=rounds and not any(map(_kept, taken)),
                         robust=robust or (looping and _first_left_out(owner, end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
+                        nothing_else=looping and _calls_only(compiled, body, region),
                     )
 
 
@@ -140,6 +148,14 @@ def _region(
         compile_lines=tuple(sorted(set(compiles))),
         robust=robust,
     )
+
+
+def _calls_only(compiled: frozenset[str], body: Sequence[ast.stmt], region: TimedRegion) -> bool:
+    """Whether only `compiled` functions are called behind a clock, up to where its difference is taken."""
+    inside = [item for item in body if region.first < item.lineno and (item.end_lineno or 0) <= region.last]
+    calls = [call for item in inside[:-1] for call in ast.walk(item) if isinstance(call, ast.Call)]
+    names = {dotted(call.func) for call in calls if tail(call) not in WAITS | _READS}
+    return bool(names) and names <= compiled
 
 
 def _carrying(loop: ast.AST, region: TimedRegion) -> frozenset[int]:

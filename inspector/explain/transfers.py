@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from inspector.analysis.traffic import ITEM_BYTES
+from inspector.analysis.traffic import meta_bytes
 from inspector.frozen import dataclass
 from inspector.model.fx import FxNode
-from inspector.model.source import numel
 
 from .case import Case, GraphCase
 from .estimate import FAR_OFF
@@ -34,9 +33,7 @@ def transfers(case: Case) -> tuple[Transfer, ...]:
             if not _TARGET.search(node.target):
                 continue
             if "device_put" in node.target or _DEVICE.search(" ".join(node.arguments)):
-                count = numel(node.meta.shape) if node.meta is not None else None
-                size = ITEM_BYTES.get(node.meta.dtype if node.meta else "", 4)
-                moved.append(Transfer(graph, node, (count or 0) * size))
+                moved.append(Transfer(graph, node, meta_bytes(node)))
     return tuple(moved)
 
 

@@ -39,6 +39,10 @@ RULES: dict[str, Plain] = {
     "too_few_programs": Plain(
         "A kernel leaves most of the GPU idle", "a kernel has too little parallel work to fill the GPU"
     ),
+    "bool_masks": Plain(
+        "Masks are converted one by one",
+        "Masks that are kept become bools in loops that have no vectors.",
+    ),
     "awkward_calls": Plain(
         "A library does these calls badly",
         "a library is slow at what it is given here; other sizes, or another way to write it, take less time",

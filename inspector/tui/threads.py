@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 
 from textual.dom import DOMNode
+from textual.worker import Worker
 
 from inspector.views.attempt import attempt
 
@@ -33,7 +34,7 @@ def start(
             node.call_later(failed, error)
 
     # A worker that never starts, as its screen went, would leave a coroutine that nobody awaits.
-    node.run_worker(partial(_in_thread, guarded), group=group, exit_on_error=False)
+    _: Worker[None] = node.run_worker(partial(_in_thread, guarded), group=group, exit_on_error=False)
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

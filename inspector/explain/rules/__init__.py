@@ -41,6 +41,7 @@ _MODULES = (
     "strided_accesses",
     "no_tensor_cores",
     "bank_conflicts",
+    "bool_masks",
     "slow_kernel",
     "cpu_not_vectorized",
     "cpu_serial",

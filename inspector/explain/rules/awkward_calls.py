@@ -1,6 +1,6 @@
-"""Calls that a library does badly: products of matrices of a few elements, Fourier transforms of a length
-with a large prime factor, depthwise convolutions over a few taps or over very many, some operators on complex
-numbers, bases that are made whole and not read.
+"""Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
+few, Fourier transforms of a length with a large prime factor, depthwise convolutions over a few taps or over
+many, some operators on complex numbers, bases that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -8,6 +8,7 @@ What another size or another way to write it wins was timed: benchmarks/results/
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspector.analysis.dataflow import operator, shown
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.estimate import CPU_LAUNCH_MS, GPU_KERNEL_MS
+from inspector.explain.complex_numbers import AS_REAL, is_complex, on_complex
+from inspector.explain.estimate import GPU_KERNEL_MS
+from inspector.explain.in_vain import CALLED
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.frozen import dataclass
 from inspector.model.account import Interval
@@ -34,12 +37,14 @@ LONGEST = 1 << 24
 """Of transforms that are looked at: of a length that no program has, its factors take long to find."""
 FEW_TAPS = 4
 """Of a depthwise convolution: written out, more of them win less."""
-MANY_TAPS = 256
-"""From so many on a transform of all is faster on a CPU, 2.1 to 14 times."""
-_FILTERS: Interval = (0.5, 0.93)
-"""Saved of what such a call takes there."""
+_FILTERS: tuple[tuple[int, Interval], ...] = ((128, (0.5, 0.93)), (64, (0.1, 0.75)))
+"""Taps from which on a transform of all is faster on a CPU, and what it saved of what such a call takes.
+Of 33 it was slower."""
 _PRODUCTS: dict[bool, Interval] = {True: (0.75, 0.97), False: (0.6, 0.8)}
 """Saved of what a call takes, on a GPU and not: from the least to the most that was timed."""
+_COMPLEX_PRODUCTS: Interval = (0.2, 0.4)
+"""The same on a CPU of complex numbers, with real ones; as sums of complex ones they took two to four times
+as long."""
 _TRANSFORMS: Interval = (0.45, 0.9)
 """The same on both."""
 _CONVOLUTIONS: dict[tuple[bool, bool], Interval] = {
@@ -58,10 +63,38 @@ _COMPLEX: dict[str, tuple[Interval, str]] = {
 }
 """The same of operators on complex numbers on a CPU, where ATen's go one by one, and how to write them with
 real ones. A product alone is no faster so."""
+SMALL_SYSTEM = 3
+"""Rows and columns of what is inverted or taken apart by a formula that one writes down."""
+_SYSTEMS: dict[str, tuple[str, str]] = {
+    "_linalg_det": ("det", "products of the elements (torch.linalg.cross of two rows, times the third)"),
+    "linalg_inv_ex": ("inv", "the adjugate over the determinant (torch.linalg.cross of its rows)"),
+    "_linalg_solve_ex": ("solve", "the adjugate over the determinant, times the right side"),
+    "linalg_cholesky_ex": ("cholesky", "its rows one by one, as products, quotients and roots of elements"),
+}
+"""ATen's operator -> what the program calls it, and how it is written out."""
+_FORMULAS: Interval = (0.4, 0.9)
+"""Saved of what such a call takes on a CPU, where LAPACK has each matrix by itself."""
+FEW = 2
+"""Of a row's smallest or largest elements: of so many each is a minimum or maximum of what is left."""
+SHORT_ROW = 64
+"""Elements of a row whose smallest two were found 1.5 to 3.4 times as fast so on a CPU; of 512 1.4 times."""
+_SMALLEST: Interval = (0.3, 0.7)
+SHORTEST_ROW = 9
+"""Elements of a row that 36 pairs of minimum and maximum put in order."""
+_SORTED: Interval = (0.6, 0.7)
+"""Saved so of what sorting them takes on a CPU; a median takes longer than to sort."""
+_PARTS = (
+    "keep real and imaginary parts in tensors of their own, and write the products as sums of real ones, "
+    "which Inductor has code for: (a[..., :, :, None] * b[..., None, :, :]).sum(-2) for each of the four"
+)
+FEW_OPERATORS = 8
+"""On complex numbers: of fewer, real ones have little to fuse."""
 LONG = 10
 """Times one side of a matrix over the other from which its whole basis is what takes the time."""
 _BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
 """The same of decompositions of such matrices; on a GPU nobody timed them."""
+# 2, -1, dim=1
+_DIM = re.compile(r"(?:dim ?= ?)?(-?\d+)$")
 _Shape = tuple[int | None, ...]
 """None for what is symbolic; empty for what is no tensor."""
 
@@ -74,6 +107,7 @@ class Awkward:
     given: str
     advice: str
     saved: Interval
+    why: str = "which libraries do badly"
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -81,11 +115,15 @@ def find(case: Case) -> Iterable[Finding]:
     for graph in case.graphs:
         nodes = graph.artifacts.fx_nodes
         for launch in graph.launches if graph.runs else ():
-            if launch.role in ("library", "fallback"):
+            if launch.role in CALLED or on_complex(graph, launch):
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
                 found = next(filter(None, (awkward(node, nodes, graph.gpu) for node in made)), None)
+                if found is None and not graph.gpu and on_complex(graph, launch):
+                    found = _ON_COMPLEX
                 if found is not None:
                     kinds[found.kind].append((graph.ms(launch), graph, launch, found))
+    if sum(graph.runs for _, graph, _, _ in kinds[_ON_COMPLEX.kind]) < FEW_OPERATORS:
+        del kinds[_ON_COMPLEX.kind]
     for kind, items in kinds.items():
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
 
@@ -94,13 +132,17 @@ def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Laun
     claims = []
     for _, graph, launch, found in items:
         least, most = found.saved
-        above = max(launch.ms - (GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS), 0.0) * graph.runs
-        claims.append(on_launch(graph, launch, (least * above, most * above), "estimated"))
+        start = GPU_KERNEL_MS if graph.gpu else min(case.costs.launch_ms, launch.ms)
+        above = max(launch.ms - start, 0.0)
+        # What is fused with others is not launched, either.
+        least_ms = least * above + (start if found is _ON_COMPLEX else 0.0)
+        saved = least_ms * graph.runs, max(most * above, least_ms) * graph.runs
+        claims.append(on_launch(graph, launch, saved, "estimated"))
     cost = sum(sum(claim.ms) / 2 for claim in claims)
     share = case.share(cost)
     _, graph, _, first = items[0]
     how = how_timed(item[2] for item in items)
-    whole = about(sum(ms for ms, _, _, _ in items), how)
+    whole = about(case.within_call(sum(ms for ms, _, _, _ in items)), how)
     given = list(dict.fromkeys(item[3].given for item in items))
     more = f" and {plural(len(given) - 1, 'other size')}" if len(given) > 1 else ""
     evidence = []
@@ -111,7 +153,7 @@ def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Laun
     return Finding(
         rule="awkward_calls",
         severity=severity_of(share),
-        title=f"{whole} a call in {kind} of {first.given}{more}, which libraries do badly",
+        title=f"{whole} a call in {kind} of {first.given}{more}, {first.why}",
         graph=graph.name,
         cost_ms=cost,
         claims=tuple(claims),
@@ -122,13 +164,17 @@ def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Laun
     )
 
 
+_ON_COMPLEX = Awkward("operators", "complex numbers", AS_REAL, (0.0, 0.7), "which Inductor has no code for")
+"""A program of a thousand small ones a call took 0.54 of its time so, one of large ones all of it."""
+
+
 def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | None:
     """What of a node its library does badly; None where nothing is, or its sizes are symbolic."""
     name = operator(node.target)
     given = [nodes.get(text) for text in node.arguments]
     shapes = [_shape(each) for each in given]
     if name in ("bmm", "baddbmm"):
-        return _products(*shapes[name == "baddbmm" :][:2], gpu=gpu)
+        return _products(*shapes[name == "baddbmm" :][:2], gpu=gpu, numbers=any(map(is_complex, given)))
     if name in ("_fft_r2c", "_fft_c2r", "_fft_c2c") and len(node.arguments) > 1:
         return _transforms(_shape(node) if name == "_fft_c2r" else shapes[0], node.arguments[1])
     if name in ("convolution", "convolution_backward"):
@@ -136,22 +182,74 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         back = name == "convolution_backward"
         plain = node.arguments[3 + back : 7 + back : 3] == ("[1]", "False")
         return _convolutions(*shapes[back:][:2], gpu=gpu, back=back) if plain else None
+    if name in _SYSTEMS and not gpu:
+        return _systems(name, shapes[0])
+    if name in ("topk", "sort", "median") and not gpu:
+        return _rows(name, node, nodes, shapes[0])
     if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
         return _bases(node, nodes, shapes[0], gpu)
-    if name in _COMPLEX and not gpu and (name == "polar" or any(map(_is_complex, given))):
+    if name in _COMPLEX and not gpu and (name == "polar" or any(map(is_complex, given))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)
     return None
+
+
+def _systems(name: str, shape: _Shape) -> Awkward | None:
+    rows, columns = shape[-2:] if len(shape) > 2 else (None, None)
+    if rows is None or rows != columns or not 1 < rows <= SMALL_SYSTEM:
+        return None
+    many = _product(shape[:-2])
+    if many is not None and many < MANY_MATRICES:
+        return None
+    called, formula = _SYSTEMS[name]
+    count = "many" if many is None else f"{many:,}"
+    advice = f"write it out, which Inductor fuses with what is around it: {formula}"
+    return Awkward(called, f"{count} matrices of {rows}x{rows}", advice, _FORMULAS)
+
+
+def _rows(name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape) -> Awkward | None:
+    """Of the last dimension: what is strided a library copies first."""
+    numbers = [int(match[1]) for text in node.arguments[1:] if (match := _DIM.match(text)) is not None]
+    few, dims = (numbers[0] if numbers else 0, numbers[1:]) if name == "topk" else (0, numbers)
+    length = shape[-1] if shape else None
+    many = _product(shape[:-1])
+    if length is None or length < 2 or (dims[:1] or [-1])[0] not in (-1, len(shape) - 1):
+        return None
+    if many is not None and many < MANY_MATRICES:
+        return None
+    given = f"{'many' if many is None else f'{many:,}'} rows of {length}"
+    if name == "topk":
+        advice = (
+            "take a minimum or maximum, hide it where torch.arange is its place, and take the next one: "
+            "Inductor has code for both"
+        )
+        return Awkward(name, given, advice, _SMALLEST) if 0 < few <= FEW and length <= SHORT_ROW else None
+    read = _read(node, nodes)
+    advice = (
+        "put their columns in order with torch.minimum and torch.maximum of neighbours, in as many turns as "
+        "there are columns: one kernel of vectors"
+    )
+    return Awkward(name, given, advice, _SORTED) if read == {"0"} and length <= SHORTEST_ROW else None
+
+
+def _product(sizes: _Shape) -> int | None:
+    """None where one of them is symbolic."""
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
+
+
+def _read(node: FxNode, nodes: Mapping[str, FxNode]) -> set[str] | None:
+    """Which of its results anybody reads; None where more than those are told of."""
+    users = [nodes[user] for user in node.users if user in nodes and nodes[user].kind == "getitem"]
+    return {user.arguments[1] for user in users} if len(users) == len(node.users) else None
 
 
 def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, gpu: bool) -> Awkward | None:
     """Of a matrix of many rows or columns whose longer basis, ``U`` or ``Vh``, nobody reads: the other one is
     the same without `full_matrices`."""
     rows, columns = shape[-2:] if len(shape) > 1 else (None, None)
-    read = {
-        nodes[user].arguments[1] for user in node.users if user in nodes and nodes[user].kind == "getitem"
-    }
-    if rows is None or columns is None or len(read) < len(node.users):
+    read = _read(node, nodes)
+    if rows is None or columns is None or read is None:
         return None
     if not (rows >= LONG * columns and "0" not in read) and not (columns >= LONG * rows and "2" not in read):
         return None
@@ -165,24 +263,23 @@ def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, gpu: bool) 
     )
 
 
-def _is_complex(node: FxNode | None) -> bool:
-    return node is not None and node.meta is not None and node.meta.is_complex
-
-
 def _shape(node: FxNode | None) -> _Shape:
     sizes = node.meta.shape if node is not None and node.meta is not None else ()
     return tuple(size if isinstance(size, int) else None for size in sizes)
 
 
-def _products(first: _Shape = (), second: _Shape = (), *, gpu: bool) -> Awkward | None:
+def _products(first: _Shape = (), second: _Shape = (), *, gpu: bool, numbers: bool = False) -> Awkward | None:
     sides = [size for size in (*first[1:], *second[1:]) if size is not None and size <= SMALL_MATRIX]
     many = first[0] if first else None
-    if len(first) != 3 or len(sides) != 4 or (many is not None and many < MANY_MATRICES):
+    if len(first) != 3 or len(sides) != 4 or (many is not None and many < MANY_MATRICES) or (numbers and gpu):
         return None
     count = "many" if many is None else f"{many:,}"
+    what = "{} matrices of {}x{} by {}x{}".format(count, *sides)
+    if numbers:
+        return Awkward("products of complex numbers", what, _PARTS, _COMPLEX_PRODUCTS)
     return Awkward(
         "products",
-        "{} matrices of {}x{} by {}x{}".format(count, *sides),
+        what,
         "write them as sums, which Inductor fuses with what is around them: "
         "(a[..., :, :, None] * b[..., None, :, :]).sum(-2) for a @ b",
         _PRODUCTS[gpu],
@@ -210,13 +307,14 @@ def _convolutions(given: _Shape = (), weight: _Shape = (), *, gpu: bool, back: b
     saved = _CONVOLUTIONS.get((gpu, back))
     if channels is None or taps is None:
         return None
-    if taps >= MANY_TAPS and not gpu and not back:
+    filters = next((part for least, part in _FILTERS if taps >= least), None)
+    if filters is not None and not gpu and not back:
         return Awkward(
             "convolutions",
             f"{plural(channels, 'channel')} each by itself over {taps} taps",
             "multiply transforms, with n of small factors and no less than length + taps: torch.fft.irfft("
             "torch.fft.rfft(x, n) * torch.fft.rfft(w.flip(-1), n), n)[..., taps - 1 : length]",
-            _FILTERS,
+            filters,
         )
     if saved is None or channels == 1 or not 1 < taps <= FEW_TAPS:
         return None

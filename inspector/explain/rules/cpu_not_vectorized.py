@@ -7,6 +7,7 @@ dtype, an indirect index, an operator without a vector form (torch/_inductor/cod
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
@@ -17,6 +18,7 @@ from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
+from inspector.model.source import SourceLocation, is_library
 from inspector.units import plural
 
 _SETTING = "cpp.simdlen"
@@ -30,6 +32,12 @@ _WITHOUT_VECTORS = re.compile(r"\b(uint16|int16|uint32|uint64)_t\s*\*\s*(?:__res
 # normalized_rand_cpu(tmp0, tmp2): torch/_inductor/codegen/cpp_prefix.h
 _DRAWN = re.compile(r"\b(?:normalized_rand|randn|randint64)_cpu\(")
 _LOOP = re.compile(r"\bfor\s*\(\s*(?:int64_t|long)\s+(x\d+)\s*=")
+_SIDE_BY_SIDE = (
+    "let what the innermost loop runs over lie side by side in what it reads and writes, as [3, n] rather "
+    "than [n, 3]"
+)
+_MANY_STRIDED = 35
+"""From so many on torch makes no vectors at all (torch/_inductor/codegen/cpp.py: TilingSelect)."""
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         # in_ptr0[static_cast<int64_t>(320L*std::min(static_cast<int64_t>(239L), static_cast<int64_t>(x0)) ...
@@ -46,7 +54,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     ),
     (
         re.compile(
-            r"calc_\w+|std::(?:lgamma|erfinv|frexp|nextafter|hypot|ldexp)|bitwise_xor|<<|"
+            r"calc_\w+|std::(?:frexp|ldexp)|bitwise_xor|<<|"
             r">>|mod_|div_floor"
         ),
         "an operator without a vector form",
@@ -116,7 +124,7 @@ def find(case: Case) -> Iterable[Finding]:
         evidence.append(
             owner.place("output_code.py", line, f"a loop over {points} points {how}, {timed(scalar, ms)}")
         )
-        evidence += [source_evidence(case, source) for source in scalar.sources[:1]]
+        evidence += [source_evidence(case, place) for place in _most_of(owner, scalar)]
     yield Finding(
         rule="cpu_not_vectorized",
         severity=severity_of(share),
@@ -133,6 +141,16 @@ def find(case: Case) -> Iterable[Finding]:
         change=_change(case) if setting is not None else (),
         trial=trial,
     )
+
+
+def _most_of(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
+    """The line that most of a kernel's operators are on, of the program's own where it has some."""
+    nodes = graph.artifacts.fx_nodes
+    places = Counter(
+        place for name in launch.fx if name in nodes and (place := nodes[name].source) is not None
+    )
+    ordered = [place for place, _ in places.most_common()] or list(launch.sources)
+    return tuple(sorted(ordered, key=lambda place: is_library(place.path))[:1])
 
 
 def _change(case: Case) -> Change:
@@ -201,16 +219,20 @@ def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | No
     return None
 
 
-def _strided(nest: LoopNest) -> bool:
-    """Whether an address skips over elements as the innermost loop goes on: ``in_ptr1[static_cast<int64_t>(1L
+def _strided(nest: LoopNest) -> int:
+    """How many addresses skip over elements as the innermost loop goes on: ``in_ptr1[static_cast<int64_t>(1L
     + 3L*x1)]``. Torch has no vector load or store for that (torch/_inductor/codegen/cpp.py: CppVecKernel)."""
     loops = _LOOP.findall(nest.text)
-    return bool(loops) and bool(re.search(rf"ptr\d+\[[^;\]]*\b\d+LL?\s*\*\s*{loops[-1]}\b", nest.text))
+    skipping = rf"ptr\d+\[[^;\]]*\b\d+LL?\s*\*\s*{loops[-1]}\b" if loops else ""
+    return len(re.findall(skipping, nest.text)) if loops else 0
 
 
 def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
     if nest.lanes:
         return f"the vector form of {nest.lanes} goes lane by lane", _OTHER_OPERATOR
+    strided = _strided(nest)
+    if strided >= _MANY_STRIDED:
+        return f"{strided} addresses skip over elements in its innermost loop", _SIDE_BY_SIDE
     for dtype, pointer in _WITHOUT_VECTORS.findall(source):
         if re.search(rf"\b{pointer}\[", nest.text):
             return (
@@ -221,12 +243,8 @@ def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
         # Newer versions of torch have vectors of them: then something else is in the way.
         if pattern.search(nest.text) and not (reason == _FLOAT64 and _VECTORS_OF_DOUBLES.search(source)):
             return reason, advice
-    if _strided(nest):
-        return (
-            "an index that skips over elements in its innermost loop",
-            "let what the innermost loop runs over lie side by side in what it reads and writes, as [3, n] "
-            "rather than [n, 3]",
-        )
+    if strided:
+        return "an index that skips over elements in its innermost loop", _SIDE_BY_SIDE
     return (
         "no vector form for its index or dtype",
         "make its inputs contiguous along the last dimension, and float32",

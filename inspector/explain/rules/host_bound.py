@@ -16,6 +16,7 @@ from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, with_option
 from inspector.explain.claims import on_part, on_whole
+from inspector.explain.complex_numbers import AS_REAL, has_complex
 from inspector.explain.cuda_graphs import fully_sharded, graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import FACTOR, FAR_OFF
@@ -36,10 +37,8 @@ _SHARDED = f"; {_MODE} made a training with FSDP2 six times slower where it was 
 """72 ms a step became 445 (benchmarks/results/natural-blind-h100.txt)."""
 _NO_SHORTER = f"; {_MODE} would not help: its own work for a call is no shorter"
 _NEW_SIZES = f"; {_MODE} would record anew for each new size, and most calls have sizes of their own"
-_COMPLEX = (
-    "compute complex numbers as pairs of real ones (torch.view_as_real): what is done with them is called "
-    "one operator at a time"
-)
+_ENTERED = 2
+"""Graphs of a call, forward and backward: more are parts that were compiled apart."""
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -122,11 +121,12 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         slower = least >= MOST * more
     longest = slow_operators(case)
     own = dict(compiled.host)
-    advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0))
+    entering = _entering_ms(case, compiled)
+    advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0), entering)
     # Of less than most of a call CUDA graphs may take some away all the same, if nothing else is lost.
     graphs = trial is not None and trial.mode is not None and wall <= (case.times.eager_ms or wall)
     most = host - sum(item.ms for item in longest) >= MOST * wall
-    if not slower and not most and not graphs:
+    if not slower and not most and not graphs and entering < case.noise_ms:
         return
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
     parts = ", ".join(f"{name} {duration(ms)}" for ms, name in ours if ms > 0)
@@ -138,9 +138,10 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     elif slower:
         against = f", at least {duration(least)} more than all of eager"
     change, compiled_at = _change(case, trial)
+    sure = saved if most else entering / FACTOR
     yield Finding(
         rule="host_bound",
-        severity=_severity(case, host, least if slower else None),
+        severity=_severity(case, host, least if slower else None, entering),
         title=f"{said}{against}"
         + (f"; of compiled code, in profiled calls: {parts}" if parts else "")
         + "".join(f"; {duration(item.ms)} in {item.name} itself, {_each(item)}" for item in longest[:1]),
@@ -152,7 +153,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         share=case.share(saved) if saved else None,
         change=change,
         trial=trial,
-        claims=tuple(_claims(saved, (least, more) if slower else None, ledger is not None, most)),
+        claims=tuple(_claims(saved, (least, more) if slower else None, ledger is not None, sure)),
     )
 
 
@@ -160,25 +161,40 @@ def _each(operator: HostOperator) -> str:
     return f"{plural(round(operator.calls), 'time')} {duration(operator.ms / operator.calls)}"
 
 
-def _severity(case: Case, host: float, more: float | None) -> Severity:
-    """By what the host surely takes more where a call is slower than in eager; where it is not, that compiled
-    code takes time of the host is its price."""
+def _severity(case: Case, host: float, more: float | None, entering: float) -> Severity:
+    """By what the host surely takes more where a call is slower than in eager, or to enter graphs one by one;
+    else that compiled code takes time of the host is its price."""
     if more is not None and case.times.outcome == "slower":
         return severity_of(case.share(more))
-    return "medium" if host >= MOST * case.wall_ms else "low"
+    if host >= MOST * case.wall_ms:
+        return "medium"
+    return severity_of(case.share(entering / FACTOR)) if entering >= case.noise_ms else "low"
 
 
-def _claims(saved: float, more: Interval | None, both: bool, most: bool) -> Iterable[Claim]:
+def _claims(saved: float, more: Interval | None, both: bool, sure: float) -> Iterable[Claim]:
     """What the host takes more than in eager, of the whole call where eager's host was not seen; and what is
-    saved beyond that, which is sure where the host takes `most` of a call: else the device may be behind."""
+    saved beyond that, of which no more than `sure` is: else the device may be behind."""
     if more is not None:
         yield on_part(HOST, more, "profiled", "eager") if both else on_whole(more, "profiled", "eager")
     beyond = saved - (more[1] if more is not None else 0.0)
     if beyond > 0:
-        yield on_part(HOST, (beyond if most else 0.0, beyond), "profiled", "least")
+        yield on_part(HOST, (min(sure, beyond), beyond), "profiled", "least")
 
 
-def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[str, Trial | None, float]:
+def _entering_ms(case: Case, compiled: SideTotals) -> float:
+    """What the host takes on a CPU to enter the compiled graphs of a call one by one, beyond a forward and a
+    backward one, at the pace of calls without a profiler: guards, and dispatch."""
+    runs = sum(graph.runs for graph in case.graphs)
+    if case.gpu or round(runs) <= _ENTERED or not compiled.wall_ms:
+        return 0.0
+    own = dict(compiled.host)
+    whole = own.get(GUARDS, 0.0) + own.get(DISPATCH, 0.0)
+    return whole * (1 - _ENTERED / runs) * min(1.0, case.wall_ms / compiled.wall_ms)
+
+
+def _what_helps(
+    case: Case, host: float, more: float, wrapper: float, entering: float
+) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what that is about). CUDA graphs take away no more than launching from the
     wrapper; profiling makes that longer, so it is at most what the host took."""
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
@@ -187,15 +203,14 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     if saved is not None:
         return ", or ".join([advice, *one_by_one]), trial, max(saved, more)
     ways, remark = [_MORE_WORK], advice
-    # Forward and backward are two of a call; more are parts that were compiled apart.
-    if round(runs) > 2:
+    if round(runs) > _ENTERED:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
     ways[:0] = one_by_one
     slower = case.times.outcome == "slower"
     if slower and more:
         ways.append("leave it eager")
     trial = Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None
-    return ", or ".join(ways) + remark, trial, more
+    return ", or ".join(ways) + remark, trial, max(more, entering if entering >= case.noise_ms else 0.0)
 
 
 def _one_by_one(case: Case) -> list[str]:
@@ -204,7 +219,8 @@ def _one_by_one(case: Case) -> list[str]:
     if not left or sum(item.calls for item in left.values()) < MOST * _launches(case):
         return []
     most = max(left, key=lambda name: left[name].calls)
-    return [_COMPLEX if _complex(case) else f"write {most} with operators that Inductor has code for"]
+    numbers = any(has_complex(graph.artifacts.fx_nodes) for graph in case.graphs)
+    return [AS_REAL if numbers else f"write {most} with operators that Inductor has code for"]
 
 
 def _cuda_graphs(case: Case, most: float, least: float) -> tuple[str, Trial | None, float | None]:
@@ -253,11 +269,6 @@ def _unrecordable(operators: Sequence[str]) -> str:
 def _launches(case: Case) -> int:
     """Launches of one steady call."""
     return round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
-
-
-def _complex(case: Case) -> bool:
-    nodes = (node for graph in case.graphs for node in graph.artifacts.fx_nodes.values())
-    return any(node.meta is not None and node.meta.is_complex for node in nodes)
 
 
 def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:

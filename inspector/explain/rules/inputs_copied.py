@@ -10,21 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from inspector.analysis.traffic import ITEM_BYTES
+from inspector.analysis.program_calls import of_module
+from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
 from inspector.explain.estimate import FACTOR
 from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.explain import Evidence, Finding
-from inspector.model.source import numel
 from inspector.model.two_sides import Block
 from inspector.units import duration, percent, size
 
 _COPIES = "aten::_foreach_copy_"
 _MOST_NAMED = 2
 """Of the arguments, the largest: more make no line longer than a terminal is wide."""
-# l_obs_, L_batch_image_, but not l_self_modules_conv_parameters_weight_, g_net_modules_...
-_HANDED = re.compile(r"l_(?!.*_(?:parameters|buffers)_)(\w+?)_?$", re.IGNORECASE)
+# l_obs_, L_batch_image_
+_HANDED = re.compile(r"l_(\w+?)_?$", re.IGNORECASE)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -71,9 +71,8 @@ def _handed(case: Case, blocks: list[Block]) -> Iterator[tuple[int, str]]:
         whole = traced.get(compile_id or "")
         for node in whole.nodes if whole is not None else ():
             match = _HANDED.match(node.name) if not node.target and node.meta is not None else None
-            if match is not None and node.meta is not None:
-                count = (numel(node.meta.shape) or 0) * ITEM_BYTES.get(node.meta.dtype, 4)
-                yield count, match[1]
+            if match is not None and not of_module(node.name):
+                yield meta_bytes(node), match[1]
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from inspector.analysis.steady import MOST
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
+from inspector.explain.complex_numbers import on_complex
 from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.in_force import LAST_ALREADY, channels_last
 from inspector.explain.launches import is_copy, shares_of
@@ -22,7 +23,8 @@ from inspector.units import duration, plural, size
 def find(case: Case) -> Iterable[Finding]:
     costly: list[tuple[float, int, GraphCase, Launch, FindingHow]] = []
     for graph, launch in case.launches():
-        if launch.call.index in graph.rewriting:
+        # Nor is what is done with complex numbers a choice of layouts.
+        if launch.call.index in graph.rewriting or on_complex(graph, launch):
             continue
         if launch.role == "copy":
             moved = launch.bytes or 0

@@ -123,10 +123,13 @@ def _profiled(case: Case) -> Iterable[Finding]:
         whose = "the GPU's work" if totals.device else "the work"
         title = f"{percent(of_work)} of {whose} from one call to the next runs outside of what is compiled: "
         title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
+    untimed = of_work > of_call and _times_calls_alone(case)
     yield Finding(
         rule="outside_compiled",
-        severity="medium",
-        title=title + ", ".join(named[:_SHOWN]),
+        severity="low" if untimed else "medium",
+        title=title
+        + ", ".join(named[:_SHOWN])
+        + ("; the program's own clock has none of it" if untimed else ""),
         graph=None,
         cost_ms=None,
         evidence=tuple(_evidence(case, largest))[:_SHOWN],
@@ -134,6 +137,13 @@ def _profiled(case: Case) -> Iterable[Finding]:
         how="measured",
         share=min(share, 1.0),
     )
+
+
+def _times_calls_alone(case: Case) -> bool:
+    """Whether the program times its compiled calls and nothing beside them: what is around is how it comes by
+    its data."""
+    regions = [region for program in case.programs for region in program.regions if region.calls_compiled]
+    return bool(regions) and all(region.nothing_else for region in regions)
 
 
 def _of_ranks(block: Block) -> bool:

@@ -6,10 +6,11 @@ without either, one that takes nearly all of its graph's time in the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.analysis.dataflow import operator
+from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.cpp_loops import loop_nests
@@ -22,7 +23,7 @@ from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, s
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.account import ClaimHow, Interval
 from inspector.model.explain import Finding, FindingHow, Trial
-from inspector.model.source import SourceLocation
+from inspector.model.fx import FxNode
 from inspector.units import plural, ratio, size
 
 NEARLY_ALL = 0.8
@@ -37,6 +38,12 @@ _SHORT_ADVICE = (
 _GATHER_ADVICE = (
     "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
 )
+_TABLE_ADVICE = (
+    "compute what the table ({}) holds, which goes in vectors, or keep what was looked up: such a table lies "
+    "in the nearest cache, and is read element by element all the same"
+)
+_NEAREST_BYTES = 32 << 10
+"""The first-level data cache of a core, which few CPUs have less of."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -64,7 +71,9 @@ def find(case: Case) -> Iterable[Finding]:
         owner.launch_evidence(item, f"{timed(item, owner.ms(item))}, {size(item.bytes or 0)}: {item.name}")
         for _, owner, item in slow[:2]
     ]
-    places = (_fetching(graph, launch) if by_index else ()) or launch.sources
+    fetching = _fetching(graph, launch) if by_index else []
+    lines = {str(node.source): node.source for node in fetching if node.source is not None}
+    places = tuple(lines.values()) or launch.sources
     evidence += [source_evidence(case, place) for place in places[:2]]
     short = None if by_index else _short(launch)
     if short is not None:
@@ -72,6 +81,7 @@ def find(case: Case) -> Iterable[Finding]:
         text = f"a loop by vectors of {lanes} elements over {held}"
         evidence.insert(1, graph.place("output_code.py", code_line(launch.kernel, line), text))
     more = f", and {plural(len(slow) - 1, 'other kernel')} like it" if len(slow) > 1 else ""
+    alone = _SHORT_ADVICE if short is not None else _advice(case, graph)
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
@@ -80,7 +90,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=tuple(on_launch(owner, item, over, _CLAIM[how_timed([item])]) for over, owner, item in slow),
         evidence=tuple(evidence),
-        advice=_GATHER_ADVICE if by_index else _SHORT_ADVICE if short is not None else _advice(case, graph),
+        advice=_gathering(graph, fetching) if by_index else alone,
         how=how,
         share=share,
         trial=None if by_index else _trial(graph),
@@ -120,11 +130,20 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
     return ((launch.ms - high) * graph.runs, (launch.ms - low) * graph.runs) if launch.ms > high else None
 
 
-def _fetching(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
-    """The lines whose operators fetch elements by index."""
+def _fetching(graph: GraphCase, launch: Launch) -> list[FxNode]:
+    """The operators that fetch elements by index."""
     nodes = (node for name, node in graph.artifacts.fx_nodes.items() if name in launch.fx)
-    lines = {str(node.source): node.source for node in nodes if operator(node.target) in _FETCHES}
-    return tuple(line for line in lines.values() if line is not None)
+    return [node for node in nodes if operator(node.target) in _FETCHES]
+
+
+def _gathering(graph: GraphCase, fetching: Sequence[FxNode]) -> str:
+    """What to do about operators that fetch elements by index out of their first argument."""
+    nodes = graph.artifacts.fx_nodes
+    tables = [nodes.get(node.inputs[0]) if node.inputs else None for node in fetching]
+    sizes = [meta_bytes(table) for table in tables]
+    if graph.gpu or not sizes or 0 in sizes or max(sizes) > _NEAREST_BYTES:
+        return _GATHER_ADVICE
+    return _TABLE_ADVICE.format(size(max(sizes)))
 
 
 def _short(launch: Launch) -> tuple[int, int, int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from inspector.analysis.traffic import ITEM_BYTES
+from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, in_eval_mode
 from inspector.explain.estimate import memory_ms, peak
@@ -130,7 +130,7 @@ def _saved_bytes(graph: GraphCase) -> int:
         node = nodes.get(name or "")
         if node is None or node.name in given or node.meta is None:
             continue
-        amount += (numel(node.meta.shape) or 0) * ITEM_BYTES.get(node.meta.dtype, 4)
+        amount += meta_bytes(node)
     return amount
 
 

@@ -3,27 +3,36 @@ weights that nobody trains.
 
 Looks at: which arguments of a graph were the very same tensors, written to by nobody, in all runs that the
 recorder looked at (inspector/capture/recorder/same_inputs.py), and what follows from these alone. Where that
-is nearly all of a graph, a loop repeats one call, as benchmarks do, and nothing is said.
+is all that a graph gives, a loop repeats one call, as benchmarks do, and nothing is said.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.constants import constant_nodes
-from inspector.analysis.dataflow import VIEWS, operator, shown
-from inspector.analysis.steady import RUN_TO_RUN, SAME
+from inspector.analysis.dataflow import operator, shown
+from inspector.analysis.program_calls import of_module
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.in_vain import constant_parts
+from inspector.explain.in_vain import computes, constant_parts, leaf_parts
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Finding, Trial
 from inspector.model.source import SourceLocation
+from inspector.model.waste import Evaluation
 from inspector.units import duration, percent
 
 _FREEZING = "torch._inductor.config.freezing"
 _ADVICE = "compute it once, before the loop, and hand over the result"
+# torch/nn/utils/parametrizations.py, weight_norm.py
+_PARAMETRIZED = re.compile(r"nn[/\\]utils[/\\](?:parametri|weight_norm|spectral_norm)")
+_REMOVE = (
+    "take the parametrization away once the weights are loaded: "
+    'torch.nn.utils.parametrize.remove_parametrizations(module, "weight"), for each module that has one'
+)
 _FREEZE = f"; what follows from a module's parameters alone {_FREEZING} = True works out when it compiles"
 
 
@@ -50,33 +59,46 @@ def find(case: Case) -> Iterable[Finding]:
         cost = case.within_call(sum(item.ms for item in costs))
         share = case.share(cost)
         seen = share is None or share >= RUN_TO_RUN
-        if costs and seen and cost < (1 - SAME) * graph.launches_ms:
+        # Where nothing that it gives depends on anything else, a loop repeats one call, as benchmarks do.
+        repeats = every.issuperset(name for name in fx.outputs if name is not None)
+        if costs and seen and not repeats:
             yield _finding(case, graph, costs, cost)
 
 
 def _costs(graph: GraphCase, every: frozenset[str], never: frozenset[str]) -> Iterable[_Costly]:
-    """Launches that compute nothing else, and of others a part by weights of operators. What follows from no
-    input at all is `constant_work`'s."""
+    """Launches that compute nothing else, and of others a part, by bytes or weights of operators. What
+    follows from no input at all is `constant_work`'s."""
     nodes = graph.artifacts.fx_nodes
     own, others = constant_parts(graph, every), constant_parts(graph, never)
+    loops = leaf_parts(graph, every - never)
     for launch in graph.launches:
-        made = [nodes[name] for name in (shown(name, nodes) for name in launch.fx) if name in nodes]
-        work = [node for node in made if node.kind == "call" and operator(node.target) not in VIEWS]
+        names = [name for name in (shown(name, nodes) for name in launch.fx) if computes(nodes, name)]
         number = launch.call.index
-        if work and every.issuperset(node.name for node in work):
-            if not never.issuperset(node.name for node in work):
-                names = tuple(operator(node.target) for node in work)
-                lines = tuple(node.source for node in work if node.source is not None)
-                yield _Costly(graph.ms(launch), 1.0, launch, names, lines)
+        part, part_of_loops = own.get(number, 0.0) - others.get(number, 0.0), loops.get(number, 0.0)
+        if names and every.issuperset(names) and not never.issuperset(names):
+            part_of_loops = 1.0
+        if max(part, part_of_loops) < RUN_TO_RUN:
             continue
-        part = own.get(number, 0.0) - others.get(number, 0.0)
-        if part >= RUN_TO_RUN:
-            groups = {group.name for group in graph.groups_of(launch)}
-            items = [item for item in graph.fusion.evaluations if item.group in groups]
-            items = [item for item in items if every.issuperset(item.fx) and not never.issuperset(item.fx)]
-            names = tuple(item.operator for item in items)
+        if part > part_of_loops:
+            items = _evaluated(graph, launch, every, never)
+            operators = tuple(item.operator for item in items)
             lines = tuple(line for item in items for line in item.sources)
-            yield _Costly(graph.ms(launch) * part, part, launch, names, lines)
+        else:
+            made = [nodes[name] for name in names if name in every - never]
+            operators = tuple(operator(node.target) for node in made)
+            lines = tuple(node.source for node in made if node.source is not None)
+        part = max(part, part_of_loops)
+        yield _Costly(graph.ms(launch) * part, part, launch, operators, lines)
+
+
+def _evaluated(
+    graph: GraphCase, launch: Launch, every: frozenset[str], never: frozenset[str]
+) -> list[Evaluation]:
+    """The expensive operators of a launch that follow from unchanged inputs, the dearest first."""
+    groups = {group.name for group in graph.groups_of(launch)}
+    items = [item for item in graph.fusion.evaluations if item.group in groups]
+    items = [item for item in items if every.issuperset(item.fx) and not never.issuperset(item.fx)]
+    return sorted(items, key=lambda item: -item.whole)
 
 
 def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float) -> Finding:
@@ -91,7 +113,9 @@ def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float
         evidence.append(
             graph.launch_evidence(item.launch, f"{duration(item.ms)}, {much}: {item.launch.name}")
         )
-    inference = graph.artifacts.phase == "inference" and graph.config.get(_FREEZING) != "True"
+    parametrized = any(_PARAMETRIZED.search(line.path) for line in lines.values())
+    frozen = graph.config.get(_FREEZING) == "True" or graph.artifacts.phase != "inference"
+    freeze = not frozen and _has_parameters(case, graph)
     return Finding(
         rule="unchanged_inputs",
         severity=severity_of(share),
@@ -102,12 +126,18 @@ def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=_ADVICE + (_FREEZE if inference else ""),
+        advice=(_REMOVE if parametrized else _ADVICE) + (_FREEZE if freeze else ""),
         how="estimated",
         share=share,
-        trial=Trial(config=(("freezing", True),)) if inference else None,
+        trial=Trial(config=(("freezing", True),)) if freeze else None,
         claims=tuple(on_launch(graph, item.launch, item.ms * cost / whole, "estimated") for item in costs),
     )
+
+
+def _has_parameters(case: Case, graph: GraphCase) -> bool:
+    traced = case.traced() if case.traced is not None else {}
+    whole = traced.get(graph.artifacts.compile_id or "")
+    return whole is not None and any(not node.target and of_module(node.name) for node in whole.nodes)
 
 
 RULE = Rule("unchanged_inputs", Stage.PROGRAM, find, other_work=True)
