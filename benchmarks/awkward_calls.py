@@ -43,6 +43,17 @@ FILTERS = (
 """Batch, channels, length, taps."""
 SHORT_ROWS = ((28800, 6), (100_000, 6), (100_000, 16), (50_000, 32), (20_000, 64), (2000, 512))
 """Rows of the smallest two, and of a median, and their elements."""
+MIXED_FILTERS = (
+    (1, 3, 6, 3, 4000, 2048),
+    (1, 1, 4, 1, 16000, 512),
+    (1, 1, 64, 1, 16000, 128),
+    (1, 1, 64, 1, 16000, 400),
+    (1, 6, 2, 1, 4000, 2048),
+    (4, 8, 8, 1, 4000, 256),
+    (1, 16, 16, 1, 8000, 512),
+    (1, 32, 32, 1, 8000, 256),
+)
+"""Batch, channels in and out, groups, length, taps."""
 CONVOLUTIONS = ((768, 4095, 3), (512, 1024, 4), (512, 2048, 7))
 
 
@@ -285,6 +296,23 @@ def main() -> None:
 
         torch.testing.assert_close(convolved(), filtered(), rtol=1e-3, atol=1e-2)
         compare(f"{batch} of {channels} channels, {length} long, {taps} taps", convolved, filtered, device)
+    for batch, channels, out, groups, length, taps in MIXED_FILTERS:
+        x = torch.randn(batch, channels, length, device=device)
+        filters = torch.randn(out, channels // groups, taps, device=device)
+        size = next_smooth(length)
+
+        def mixed() -> Tensor:
+            given, weight = torch.fft.rfft(x, size), torch.fft.rfft(filters.flip(-1), size)  # noqa: B023
+            parts = given.unflatten(1, (groups, -1)), weight.unflatten(0, (groups, -1))  # noqa: B023
+            made = torch.einsum("bgif,goif->bgof", *parts).flatten(1, 2)
+            return torch.fft.irfft(made, size)[..., taps - 1 : length]  # noqa: B023
+
+        def convolve() -> Tensor:
+            return functional.conv1d(x, filters, groups=groups)  # noqa: B023
+
+        torch.testing.assert_close(convolve(), mixed(), rtol=1e-2, atol=1e-2)
+        name = f"{batch} of {channels} to {out} channels, {length} long, {taps} taps"
+        compare(name, convolve, mixed, device)
     print("the smallest two of each row, compiled: by topk, by a minimum and another")
     for rows, length in SHORT_ROWS:
         torch._dynamo.reset()

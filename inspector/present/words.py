@@ -40,8 +40,11 @@ RULES: dict[str, Plain] = {
         "A kernel leaves most of the GPU idle", "a kernel has too little parallel work to fill the GPU"
     ),
     "bool_masks": Plain(
-        "Masks are converted one by one",
-        "Masks that are kept become bools in loops that have no vectors.",
+        "Masks are converted one by one", "masks that are kept become bools in loops that have no vectors"
+    ),
+    "method_not_compiled": Plain(
+        "A compiled module's method runs in eager",
+        "torch.compile compiles what a call of the module runs, and none of its other methods",
     ),
     "awkward_calls": Plain(
         "A library does these calls badly",

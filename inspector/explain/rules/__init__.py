@@ -11,6 +11,7 @@ _MODULES = (
     "compile_failed",
     "machine_busy",
     "eager_in_disguise",
+    "method_not_compiled",
     "library_kernel_differs",
     "random_numbers",
     "planned_anew",

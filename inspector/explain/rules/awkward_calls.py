@@ -40,6 +40,9 @@ FEW_TAPS = 4
 _FILTERS: tuple[tuple[int, Interval], ...] = ((128, (0.5, 0.93)), (64, (0.1, 0.75)))
 """Taps from which on a transform of all is faster on a CPU, and what it saved of what such a call takes.
 Of 33 it was slower."""
+MANY_TAPS, FEW_PAIRS = 256, 256
+"""Of channels in and out that are mixed: of 16 by 16 transforms were 6 times as fast, of 32 by 32 slower."""
+_ALL_FILTERS: Interval = (0.7, 0.97)
 _PRODUCTS: dict[bool, Interval] = {True: (0.75, 0.97), False: (0.6, 0.8)}
 """Saved of what a call takes, on a GPU and not: from the least to the most that was timed."""
 _COMPLEX_PRODUCTS: Interval = (0.2, 0.4)
@@ -301,22 +304,25 @@ def _transforms(shape: _Shape, dims: str) -> Awkward | None:
 
 
 def _convolutions(given: _Shape = (), weight: _Shape = (), *, gpu: bool, back: bool) -> Awkward | None:
-    if len(given) != 3 or len(weight) != 3 or weight[1] != 1 or weight[0] != given[1]:
+    channels, each, taps = weight if len(weight) == 3 else (None, None, None)
+    if len(given) != 3 or channels is None or each is None or taps is None:
         return None
-    channels, _, taps = weight
-    saved = _CONVOLUTIONS.get((gpu, back))
-    if channels is None or taps is None:
-        return None
-    filters = next((part for least, part in _FILTERS if taps >= least), None)
+    alone = each == 1 and channels == given[1]
+    filters = next((part for least, part in _FILTERS if taps >= least), None) if alone else None
+    if not alone and taps >= MANY_TAPS and channels * each <= FEW_PAIRS:
+        filters = _ALL_FILTERS
     if filters is not None and not gpu and not back:
+        own = plural(channels, "channel")
+        what = f"{own} each by itself" if alone else f"{own} of {each} each"
         return Awkward(
             "convolutions",
-            f"{plural(channels, 'channel')} each by itself over {taps} taps",
+            f"{what} over {taps} taps",
             "multiply transforms, with n of small factors and no less than length + taps: torch.fft.irfft("
             "torch.fft.rfft(x, n) * torch.fft.rfft(w.flip(-1), n), n)[..., taps - 1 : length]",
             filters,
         )
-    if saved is None or channels == 1 or not 1 < taps <= FEW_TAPS:
+    saved = _CONVOLUTIONS.get((gpu, back))
+    if saved is None or not alone or channels == 1 or not 1 < taps <= FEW_TAPS:
         return None
     return Awkward(
         "convolutions",

@@ -1,0 +1,80 @@
+"""Masks that generated C++ stores as bools, one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inspector.explain.case import Case
+from inspector.explain.gather import gather
+from inspector.explain.rules import bool_masks
+from inspector.model.explain import Finding
+from inspector.readers.fx_graph import parse_fx_graph
+from inspector.readers.run import Run
+
+FX = """
+class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4096, 256]"):
+        # File: /home/user/net.py:7 in f, code: return F.leaky_relu(x)
+        mul: "f32[4096, 256]" = torch.ops.aten.mul.Tensor(arg0_1, 0.1)
+        # File: /home/user/net.py:8 in f, code: positive = x > 0
+        gt: "b8[4096, 256]" = torch.ops.aten.gt.Scalar(arg0_1, 0);  arg0_1 = None
+        return (mul, gt)
+"""
+
+SOURCE = """
+extern "C" void kernel(const float* in_ptr0, {type}* out_ptr0, float* out_ptr1)
+{{
+    #pragma omp parallel num_threads(2)
+    {{
+        #pragma omp for
+        for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(1048576L); x0+=16L)
+        {{
+            auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x0), 16);
+            auto tmp3 = at::vec::VecMask<float,1>(tmp0 > tmp0);
+            tmp3.store(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+            tmp0.store(out_ptr1 + static_cast<int64_t>(x0));
+        }}
+    }}
+}}
+"""
+
+
+@pytest.fixture
+def case(corpus: Path) -> Case:
+    return gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+
+
+def told(case: Case, source: str, ms: float, measured: bool = True) -> list[Finding]:
+    (graph,) = case.graphs
+    own = next(item for item in graph.launches if item.role == "generated" and item.kernel is not None)
+    assert own.kernel is not None
+    kernel = replace(own.kernel, source=source)
+    launch = replace(own, kernel=kernel, ms=ms, measured=measured, bytes=9 << 20, fx=("mul", "gt"))
+    artifacts = replace(graph.artifacts, fx_after=parse_fx_graph(FX, "fx"))
+    changed = replace(graph, artifacts=artifacts, launches=(launch,), runs=2.0)
+    return list(bool_masks.find(replace(case, graphs=(changed,), threads=2)))
+
+
+def test_masks_that_are_stored_take_their_time(case: Case) -> None:
+    (finding,) = told(case, SOURCE.format(type="bool"), 9.0)
+    assert "in masks of 2,097,152 elements, which 1 kernel turns into bools one by one" in finding.title
+    most = 2 * 1048576 * bool_masks.STORED_NS / 2 / 1e6
+    assert finding.claims[0].ms == (pytest.approx(most / 2), pytest.approx(most))
+    assert [(item.path, item.line) for item in finding.evidence[1:]] == [("/home/user/net.py", 8)]
+    assert "-ftree-loop-vectorize" in finding.advice
+
+
+def test_no_more_than_a_kernel_takes_beyond_its_bytes(case: Case) -> None:
+    """As where a compiler made vectors of these loops."""
+    (finding,) = told(case, SOURCE.format(type="bool"), 2.0)
+    assert 0.0 < finding.claims[0].ms[1] < 4.0
+    assert not told(case, SOURCE.format(type="bool"), 0.01)
+
+
+def test_numbers_that_are_stored_are_no_masks(case: Case) -> None:
+    assert not told(case, SOURCE.format(type="float"), 9.0)
+    scalar = SOURCE.format(type="bool").replace("at::vec::", "")
+    assert not told(case, scalar, 9.0), "a loop without vectors converts nothing"
