@@ -117,6 +117,12 @@ def test_long_filters_are_for_transforms_on_a_cpu() -> None:
     assert said(x, w, call, gpu=False) == "1 channel each by itself over 720 taps"
     assert not said(x, w, call, gpu=True)
     assert not said(x, node("w", (1, 1, 63)), call, gpu=False)
+    # Channels that are mixed: a matrix product each does as well from some hundred pairs on.
+    many = node("x", (1, 6, 4000))
+    assert said(many, node("w", (12, 1, 2048)), call, gpu=False) == "12 channels of 1 each over 2048 taps"
+    assert said(many, node("w", (2, 6, 256)), call, gpu=False) == "2 channels of 6 each over 256 taps"
+    for taps, out in ((255, 12), (256, 64)):
+        assert not said(many, node("w", (out, 6, taps)), call, gpu=False)
     assert not said(node("x", (1, 64, 48000)), node("w", (64, 64, 720)), call, gpu=False)
 
 
