@@ -11,6 +11,7 @@ from inspector.explain.case import Case
 from inspector.explain.gather import gather
 from inspector.explain.rules import bool_masks
 from inspector.model.explain import Finding
+from inspector.model.run import Manifest
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
@@ -72,6 +73,16 @@ def test_no_more_than_a_kernel_takes_beyond_its_bytes(case: Case) -> None:
     (finding,) = told(case, SOURCE.format(type="bool"), 2.0)
     assert 0.0 < finding.claims[0].ms[1] < 4.0
     assert not told(case, SOURCE.format(type="bool"), 0.01)
+
+
+def test_of_other_machines_nothing_is_known(case: Case) -> None:
+    manifest = Manifest(command=("python",), status="finished", exit_code=0, started=0.0, seconds=1.0)
+    for platform, said in (
+        ("macOS-15.1-arm64-arm-64bit", False),
+        ("Linux-6.8.0-x86_64-with-glibc2.36", True),
+    ):
+        facts = replace(case.facts, manifest=replace(manifest, platform=platform))
+        assert bool(told(replace(case, facts=facts), SOURCE.format(type="bool"), 9.0)) == said
 
 
 def test_numbers_that_are_stored_are_no_masks(case: Case) -> None:

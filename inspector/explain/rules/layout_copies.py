@@ -23,8 +23,8 @@ from inspector.units import duration, plural, size
 def find(case: Case) -> Iterable[Finding]:
     costly: list[tuple[float, int, GraphCase, Launch, FindingHow]] = []
     for graph, launch in case.launches():
-        # Nor is what is done with complex numbers a choice of layouts.
-        if launch.call.index in graph.rewriting or on_complex(graph, launch):
+        # What is done with complex numbers on a CPU is no choice of layouts: awkward_calls has it.
+        if launch.call.index in graph.rewriting or (on_complex(graph, launch) and not graph.gpu):
             continue
         if launch.role == "copy":
             moved = launch.bytes or 0
