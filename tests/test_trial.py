@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import textwrap
 from dataclasses import replace
@@ -223,6 +224,37 @@ SIZES = """
     from torch._inductor.fx_passes import reinplace
     assert reinplace.should_reinplace_scatter.__globals__["is_node_realized"](None)
 """
+
+
+MASKS = """
+import torch
+
+@torch.compile
+def positive(x):
+    return x > 0
+
+for _ in range(3):
+    positive(torch.ones(4096))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.machine() != "x86_64", reason="g++ on Linux"
+)
+@pytest.mark.parametrize("loop_vectors", [False, True])
+def test_gcc_makes_vectors_of_plain_loops_where_that_is_tried(tmp_path: Path, loop_vectors: bool) -> None:
+    """By the flags that the run's own kernels were compiled with."""
+    program, seen = tmp_path / "program.py", tmp_path / "flags"
+    compiler = tmp_path / "g++"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec /usr/bin/env g++ "$@"\n')
+    compiler.chmod(0o755)
+    program.write_text(textwrap.dedent(MASKS))
+    env = (*_environment(Trial(loop_vectors=loop_vectors)), ("CXX", str(compiler)))
+    options = CaptureOptions((str(program),), out=tmp_path / "run", quiet=True, env=env)
+    assert capture(options).exit_code == 0
+    lines = [line for line in seen.read_text().splitlines() if "-O3" in line]
+    assert lines and all(("-fno-tree-loop-vectorize" in line) != loop_vectors for line in lines)
 
 
 @pytest.mark.slow

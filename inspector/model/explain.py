@@ -33,6 +33,8 @@ class Evidence:
 
 KEEP_IN_PLACE = "torch._inductor.fx_passes.reinplace.is_node_realized = lambda _: True"
 """What `Trial.in_place` does, as a line of a program."""
+LOOP_VECTORS = 'CXX=./g++-loops, a script of two lines, #!/bin/sh and exec g++ "$@" -ftree-loop-vectorize'
+"""What `Trial.loop_vectors` does, as a variable of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,9 @@ class Trial:
     in_place: bool = False
     """Writes into a part of a tensor stay in place wherever nothing reads the older version; torch asks for
     both tensors to be in memory anyway (torch/_inductor/fx_passes/reinplace.py)."""
+    loop_vectors: bool = False
+    """g++ makes vectors of plain loops, which Inductor asks it not to (torch/_inductor/cpp_builder.py:
+    _get_optimization_cflags)."""
     state: tuple[tuple[str, str], ...] = ()
     """Switches of torch's own, by the names of inspector/capture/bootstrap/sitecustomize.py: STATES."""
     passes: tuple[str, ...] = ()
@@ -68,6 +73,7 @@ class Trial:
         parts += [f"{name}={value}" for name, value in (*self.config, *self.environment, *self.state)]
         parts += [f"{' and '.join(self.whole)} left to ATen"] if self.whole else []
         parts += ["writes kept in place"] if self.in_place else []
+        parts += ["g++ with -ftree-loop-vectorize"] if self.loop_vectors else []
         parts += [f"without {name}" for name in (*self.passes, *self.lowerings)]
         parts += [f"{one} apart from {other}" for one, other in self.apart]
         return ", ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.steady import RUN_TO_RUN
-from inspector.model.explain import KEEP_IN_PLACE, Finding
+from inspector.model.explain import KEEP_IN_PLACE, LOOP_VECTORS, Finding
 from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport
 from inspector.text import joined
 from inspector.units import duration, size
@@ -83,6 +83,7 @@ def as_code(outcome: Outcome) -> str:
         )
     if trial.in_place:
         said.append(f"{KEEP_IN_PLACE} before the first call")
+    said += [f"{LOOP_VECTORS}, in the environment"] if trial.loop_vectors else []
     return "; ".join(said)
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
-what the program itself says. `whole` names operators that Inductor is to leave to ATen, and `in_place` asks
-for writes into parts to stay in place, `state` has values of STATES. For trying advice. `without` is what the
-recorder switches off (recorder/vary.py), for finding a cause."""
+what the program itself says. `whole` names operators that Inductor is to leave to ATen, `in_place` asks for
+writes into parts to stay in place, `loop_vectors` g++ for vectors of plain loops, `state` has values of STATES.
+For trying advice. `without` is what the recorder switches off (recorder/vary.py), for finding a cause."""
 INDUCTOR = "torch._inductor.config"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
@@ -272,6 +272,8 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     ]
     if override.get("in_place"):
         changes.append(("writes kept in place", keep_in_place, ()))
+    if override.get("loop_vectors"):
+        changes.append(("g++ with -ftree-loop-vectorize", make_loop_vectors, ()))
 
     @_wrapping(original)
     def compile(*args: "Any", **kwargs: "Any") -> "Any":
@@ -348,6 +350,23 @@ def keep_in_place() -> None:
     """Let every write into a part of a tensor stay one where nothing reads the older version afterwards, as
     if both were in memory anyway (torch/_inductor/fx_passes/reinplace.py: should_reinplace_scatter)."""
     set_config(_module("torch._inductor.fx_passes.reinplace"), "is_node_realized", lambda _: True)
+
+
+def make_loop_vectors() -> None:
+    """Take out of g++'s flags what keeps it from vectors of plain loops, which -O3 makes otherwise
+    (torch/_inductor/cpp_builder.py: _get_optimization_cflags, a list, or a tuple of lists)."""
+    builder = _module("torch._inductor.cpp_builder")
+    original = builder._get_optimization_cflags
+
+    @_wrapping(original)
+    def flags(*args: "Any", **kwargs: "Any") -> "Any":
+        made = original(*args, **kwargs)
+        for part in made if isinstance(made, tuple) else (made,):
+            if "fno-tree-loop-vectorize" in part:
+                part.remove("fno-tree-loop-vectorize")
+        return made
+
+    builder._get_optimization_cflags = flags
 
 
 def _module(name: str) -> "Any":

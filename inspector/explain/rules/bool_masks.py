@@ -19,7 +19,7 @@ from inspector.explain.cpp_loops import loop_nests, starts_threads
 from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.account import Interval
-from inspector.model.explain import Finding
+from inspector.model.explain import LOOP_VECTORS, Finding, Trial
 from inspector.model.source import SourceLocation
 from inspector.units import plural
 
@@ -32,8 +32,7 @@ _BOOLS = re.compile(r"\bbool\s*\*\s*(?:__restrict__\s+)?(\w+)")
 # tmp3.store(out_ptr0 + static_cast<int64_t>(x0), ...
 _STORED = re.compile(r"\.store\((\w+) \+")
 _ADVICE = (
-    "let g++ make vectors of these loops: CXX=./g++-loops, a script of two lines, "
-    '#!/bin/sh and exec g++ "$@" -ftree-loop-vectorize; or keep numbers in place of masks: '
+    f"let g++ make vectors of these loops: {LOOP_VECTORS}; or keep numbers in place of masks: "
     "(x > 0).to(x.dtype)"
 )
 
@@ -82,6 +81,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=_ADVICE,
         how="estimated",
         share=share,
+        trial=Trial(loop_vectors=True),
     )
 
 
