@@ -30,8 +30,8 @@ VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
 what the program itself says. `whole` names operators that Inductor is to leave to ATen, `in_place` asks for
-writes into parts to stay in place, `loop_vectors` g++ for vectors of plain loops, `state` has values of STATES.
-For trying advice. `without` is what the recorder switches off (recorder/vary.py), for finding a cause."""
+writes into parts to stay in place, `loop_vectors` g++ for vectors of plain loops, `state` has values of
+STATES. For trying advice. `without` is what the recorder switches off (recorder/vary.py), to find a cause."""
 INDUCTOR = "torch._inductor.config"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
