@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import sys
 import textwrap
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from words import text
 
-from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
+from inspector.capture.bootstrap.sitecustomize import OVERRIDE, Bootstrap, make_loop_vectors, override_compile
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.launch import capture
 from inspector.cli import cli
@@ -226,35 +225,20 @@ SIZES = """
 """
 
 
-MASKS = """
-import torch
-
-@torch.compile
-def positive(x):
-    return x > 0
-
-for _ in range(3):
-    positive(torch.ones(4096))
-"""
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not sys.platform.startswith("linux") or platform.machine() != "x86_64", reason="g++ on Linux"
-)
-@pytest.mark.parametrize("loop_vectors", [False, True])
-def test_gcc_makes_vectors_of_plain_loops_where_that_is_tried(tmp_path: Path, loop_vectors: bool) -> None:
-    """By the flags that the run's own kernels were compiled with."""
-    program, seen = tmp_path / "program.py", tmp_path / "flags"
-    compiler = tmp_path / "g++"
-    compiler.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec /usr/bin/env g++ "$@"\n')
-    compiler.chmod(0o755)
-    program.write_text(textwrap.dedent(MASKS))
-    env = (*_environment(Trial(loop_vectors=loop_vectors)), ("CXX", str(compiler)))
-    options = CaptureOptions((str(program),), out=tmp_path / "run", quiet=True, env=env)
-    assert capture(options).exit_code == 0
-    lines = [line for line in seen.read_text().splitlines() if "-O3" in line]
-    assert lines and all(("-fno-tree-loop-vectorize" in line) != loop_vectors for line in lines)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Inductor asks g++ on Linux alone for it")
+def test_gcc_makes_vectors_of_plain_loops_where_that_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the flags that Inductor compiles its kernels with."""
+    from torch._inductor import cpp_builder
+
+    flag, original = "fno-tree-loop-vectorize", cpp_builder._get_optimization_cflags
+    monkeypatch.setattr(cpp_builder, "_get_optimization_cflags", original)
+    assert flag in original("g++", False)[0]
+    make_loop_vectors()
+    assert flag not in cpp_builder._get_optimization_cflags("g++", False)[0]
+    assert "O3" in cpp_builder._get_optimization_cflags("g++", False)[0]
+    (override,) = (value for name, value in _environment(Trial(loop_vectors=True)) if name == OVERRIDE)
+    assert json.loads(override)["loop_vectors"] is True
 
 
 @pytest.mark.slow
