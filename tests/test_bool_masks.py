@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.explain.bool_stores import STORED_NS
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
 from inspector.explain.rules import bool_masks
@@ -62,7 +63,7 @@ def told(case: Case, source: str, ms: float, measured: bool = True) -> list[Find
 def test_masks_that_are_stored_take_their_time(case: Case) -> None:
     (finding,) = told(case, SOURCE.format(type="bool"), 9.0)
     assert "in masks of 2,097,152 elements, which 1 kernel turns into bools one by one" in finding.title
-    most = 2 * 1048576 * bool_masks.STORED_NS / 2 / 1e6
+    most = 2 * 1048576 * STORED_NS / 2 / 1e6
     assert finding.claims[0].ms == (pytest.approx(most / 2), pytest.approx(most))
     assert [(item.path, item.line) for item in finding.evidence[1:]] == [("/home/user/net.py", 8)]
     assert "-ftree-loop-vectorize" in finding.advice

@@ -21,6 +21,7 @@ from inspector.model.waste import WholeOperator
 from inspector.units import duration
 
 from .block_words import kernel_text
+from .bool_stores import stored_ms
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
 from .doubts import profile_fits
@@ -107,9 +108,10 @@ _Alone = tuple[Interval, str, ClaimHow, float]
 def slower_operators(case: Case) -> Iterable[Slower]:
     """Those that ATen surely does in less time, where both were measured."""
     for graph, operators, launches, (aten_ms, words, how, eager_rest) in _compared(case):
-        # What is computed again and again is another's to claim.
+        # What is computed again and again is another's to claim, and so are masks that are kept.
         compiled_ms = sum(graph.ms(launch) for launch in launches)
-        own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
+        masks = [stored_ms(case, graph, launch) for launch in launches]
+        own_ms = sum(graph.ms(launch) * launch.useful for launch in launches) - sum(ms[1] for ms in masks)
         # Kernels of its own for the rest take no longer than eager's; all of eager's call has it, too.
         rest = min(_rest_ms(case, graph, operators, launches), eager_rest)
         least, most = (own_ms - aten_ms[1] - rest * times for times in reversed(_REST))
@@ -119,6 +121,7 @@ def slower_operators(case: Case) -> Iterable[Slower]:
             sure = least if math.isinf(eager_rest) else max(own_ms - aten_ms[1] - eager_rest, 0.0)
             if aten_ms[0] < eager_rest < math.inf:
                 sure = 0.0
+            most += sum(ms[1] - ms[0] for ms in masks)
             yield Slower(graph, operators, launches, compiled_ms, words, how, (sure, most))
 
 

@@ -1,36 +1,24 @@
 """A kernel for a CPU keeps masks in memory: what a comparison gives that a backward pass needs, a dropout, or
-the program itself. Vectors of numbers become bools in plain loops (VecMask::store and VecMaskTo in
-torch/include/ATen/cpu/vec/vec_mask.h), which Inductor tells g++ to leave without vectors
-(torch/_inductor/cpp_builder.py: fno-tree-loop-vectorize).
+the program itself. They become bools one by one.
 
-Looks at: loop nests of generated C++ with ``at::vec`` that store to a ``bool*``, and how many elements these
-have. What each takes was timed: benchmarks/results/bool-masks.txt.
+Looks at: loop nests of generated C++ with ``at::vec`` that store to a ``bool*``, how many elements these
+have, and what that takes (inspector.explain.bool_stores).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from inspector.explain.bool_stores import stored, stored_ms
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.cpp_loops import loop_nests, starts_threads
-from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.account import Interval
 from inspector.model.explain import LOOP_VECTORS, Finding, Trial
 from inspector.model.source import SourceLocation
 from inspector.units import plural
 
-STORED_NS = 10.0
-"""One thread's time for one element with AVX-512; with AVX2 half of it."""
-# Linux-6.8.0-x86_64-with-glibc2.36: elsewhere nobody timed it, and the compiler is another.
-_TIMED = re.compile(r"Linux.*x86_64")
-# bool* out_ptr0, bool* __restrict__ out_ptr0
-_BOOLS = re.compile(r"\bbool\s*\*\s*(?:__restrict__\s+)?(\w+)")
-# tmp3.store(out_ptr0 + static_cast<int64_t>(x0), ...
-_STORED = re.compile(r"\.store\((\w+) \+")
 _ADVICE = (
     f"let g++ make vectors of these loops: {LOOP_VECTORS}; or keep numbers in place of masks: "
     "(x > 0).to(x.dtype)"
@@ -47,13 +35,9 @@ class _Stored(NamedTuple):
 
 
 def find(case: Case) -> Iterable[Finding]:
-    manifest = case.facts.manifest
-    if manifest is not None and manifest.platform and not _TIMED.match(manifest.platform):
-        return
     every = [
-        _stored(case, graph, launch)
+        _Stored(graph, launch, stored(case, graph, launch), stored_ms(case, graph, launch))
         for graph, launch in case.launches()
-        if not graph.gpu and launch.role == "generated" and launch.call.kind == "cpp"
     ]
     items = sorted((item for item in every if item.ms[1] > 0), key=lambda item: -item.ms[1])
     if not items:
@@ -83,27 +67,6 @@ def find(case: Case) -> Iterable[Finding]:
         share=share,
         trial=Trial(loop_vectors=True),
     )
-
-
-def _stored(case: Case, graph: GraphCase, launch: Launch) -> _Stored:
-    bools = set(_BOOLS.findall(launch.source))
-    elements = 0
-    for nest in loop_nests(launch.source) if bools else ():
-        if nest.vectorised:
-            points = nest.points if nest.points is not None else (launch.points or 0)
-            # What is left over behind the vectors has the same pointers once more.
-            elements += points * len(bools.intersection(_STORED.findall(nest.text)))
-    return _Stored(graph, launch, elements, _ms(case, graph, launch, elements))
-
-
-def _ms(case: Case, graph: GraphCase, launch: Launch, elements: int) -> Interval:
-    """By what an element takes, and of a launch that was timed no more than it takes beyond its bytes."""
-    threads = (case.threads or 2) if starts_threads(launch.source) else 1
-    most = elements * STORED_NS / threads / 1e6
-    if launch.measured:
-        device = peak(case.facts.devices, False, case.threads)
-        most = min(most, max(launch.ms - memory_ms(launch.bytes or 0, device, gpu=False), 0.0))
-    return most / FACTOR * graph.runs, most * graph.runs
 
 
 def _lines(item: _Stored) -> tuple[SourceLocation, ...]:

@@ -52,6 +52,7 @@ _ADVICE_TWICE = (
     "less often: torch.compile has no backward of a backward"
 )
 _COMPILE_STEP = "compile the optimizer's step, its numbers that change as tensors (lr=torch.tensor(1e-3))"
+_UNTIMED = "; the program's own clock has none of it"
 _FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 """Optimizers of torch's that have one kernel for a step, on CPUs too (torch/optim: fused)."""
 _COMPILING = "(dynamo_timed)"
@@ -78,11 +79,11 @@ def _between(case: Case) -> Iterable[Finding]:
         return
     yield Finding(
         rule="outside_compiled",
-        severity="medium",
+        severity="low" if _times_calls_alone(case) else "medium",
         title=(
             f"{percent(span.outside)} of the time passes between steady calls: "
             f"{duration(span.span_ms - span.inside_ms)} of {duration(span.span_ms)}, in which there are "
-            f"{span.calls:,} calls and backward passes"
+            f"{span.calls:,} calls and backward passes" + (_UNTIMED if _times_calls_alone(case) else "")
         ),
         graph=None,
         cost_ms=None,
@@ -127,9 +128,7 @@ def _profiled(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="outside_compiled",
         severity="low" if untimed else "medium",
-        title=title
-        + ", ".join(named[:_SHOWN])
-        + ("; the program's own clock has none of it" if untimed else ""),
+        title=title + ", ".join(named[:_SHOWN]) + (_UNTIMED if untimed else ""),
         graph=None,
         cost_ms=None,
         evidence=tuple(_evidence(case, largest))[:_SHOWN],
