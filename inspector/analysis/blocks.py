@@ -69,11 +69,12 @@ def join(
         if eager is not None and (whole := _whole(graph, eager)):
             groups.join(whole)
             unsure.update(whole)
-    for inner in _inner_gradients(programs, graphs):
-        eager = _adopted(eager, compiled, inner) if eager is not None else None
-        inner = [*inner, *_backward_keys(eager, inner[0][2])]
-        groups.join(inner)
-        unsure.update(inner)
+    if eager is not None:
+        for inner in _inner_gradients(programs, graphs):
+            eager = _adopted(eager, compiled, inner)
+            inner = [*inner, *_backward_keys(eager, inner[0][2])]
+            groups.join(inner)
+            unsure.update(inner)
     sides: tuple[tuple[Side, Attributed | None], ...] = (("eager", eager), ("compiled", compiled))
     for name, side in sides:
         for place in side.places if side is not None else ():
@@ -122,9 +123,9 @@ def _inner_gradients(
             yield [("call", "", ident, phase, number) for phase in phases for number in taken]
 
 
-def _backward_keys(eager: Attributed | None, ident: str) -> list[Key]:
+def _backward_keys(eager: Attributed, ident: str) -> list[Key]:
     """What eager does of a frame in a backward pass."""
-    keys = {key for place in eager.places for key in _keys("eager", place)} if eager is not None else set()
+    keys = {key for place in eager.places for key in _keys("eager", place)}
     return sorted(key for key in keys if key[2:4] == (ident, "backward"))
 
 

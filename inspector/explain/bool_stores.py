@@ -9,6 +9,7 @@ benchmarks/results/bool-masks.txt.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from inspector.model.account import Interval
 
@@ -26,8 +27,26 @@ _BOOLS = re.compile(r"\bbool\s*\*\s*(?:__restrict__\s+)?(\w+)")
 _STORED = re.compile(r"\.store\((\w+) \+")
 
 
-def stored(case: Case, graph: GraphCase, launch: Launch) -> int:
-    """Elements that loops with vectors store as bools in one launch; none where nobody timed it."""
+class BoolStores(NamedTuple):
+    """Elements that loops with vectors store as bools in one launch, and what that takes of a call."""
+
+    elements: int
+    ms: Interval
+
+
+def bool_stores(case: Case, graph: GraphCase, launch: Launch) -> BoolStores:
+    """By what an element takes, and of a launch that was timed no more than it takes beyond its bytes; none
+    where nobody timed what an element takes."""
+    elements = _stored(case, graph, launch)
+    threads = (case.threads or 2) if starts_threads(launch.source) else 1
+    most = elements * STORED_NS / threads / 1e6
+    if launch.measured:
+        device = peak(case.facts.devices, False, case.threads)
+        most = min(most, max(launch.ms - memory_ms(launch.bytes or 0, device, gpu=False), 0.0))
+    return BoolStores(elements, (most / FACTOR * graph.runs, most * graph.runs))
+
+
+def _stored(case: Case, graph: GraphCase, launch: Launch) -> int:
     manifest = case.facts.manifest
     if manifest is not None and manifest.platform and not _TIMED.match(manifest.platform):
         return 0
@@ -40,14 +59,3 @@ def stored(case: Case, graph: GraphCase, launch: Launch) -> int:
             # What is left over behind the vectors has the same pointers once more.
             elements += points * len(bools.intersection(_STORED.findall(nest.text)))
     return elements
-
-
-def stored_ms(case: Case, graph: GraphCase, launch: Launch) -> Interval:
-    """What that takes of a call, by what an element takes, and of a launch that was timed no more than it
-    takes beyond its bytes."""
-    threads = (case.threads or 2) if starts_threads(launch.source) else 1
-    most = stored(case, graph, launch) * STORED_NS / threads / 1e6
-    if launch.measured:
-        device = peak(case.facts.devices, False, case.threads)
-        most = min(most, max(launch.ms - memory_ms(launch.bytes or 0, device, gpu=False), 0.0))
-    return most / FACTOR * graph.runs, most * graph.runs

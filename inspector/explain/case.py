@@ -34,6 +34,8 @@ from .program import Program
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
 an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
+CALLED: tuple[Role, ...] = ("library", "fallback")
+"""Of them those that are calls of a library's or of ATen's."""
 
 CUDA_GRAPHS = "torch._inductor.config.triton.cudagraphs"
 """The setting as fx_graph_runnable.py writes it."""
@@ -461,6 +463,10 @@ class Case:
             for graph in self.graphs
             if not graph.in_cpp
         )
+
+    def frame(self, compile_id: str | None) -> FxGraph | None:
+        """What Dynamo traced of a frame, by its compile id."""
+        return self.traced().get(compile_id or "") if self.traced is not None else None
 
     def within_call(self, ms: float) -> float:
         """`ms` of kernels: where they are estimates that together exceed the call, their share of that."""

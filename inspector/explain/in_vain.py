@@ -13,13 +13,11 @@ from inspector.model.fusion import NodeTraffic
 from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 
-from .case import GraphCase, Launch
+from .case import CALLED, GraphCase, Launch
 from .launches import shares_of
 
 LEAST_EXTRA = 1 << 16
 """Evaluations beyond one for each element: fewer take less than a launch."""
-CALLED = ("library", "fallback")
-"""Roles of launches that are calls of a library's or of ATen's."""
 _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
 """Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
 

@@ -19,7 +19,7 @@ from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation, numel
 
-from .case import GraphCase, Launch, Role
+from .case import CALLED, GraphCase, Launch, Role
 from .cpp_loops import GAIN, loop_nests
 from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms
 
@@ -206,7 +206,7 @@ def _launch(
     operations = timed.useful_flops if timed is not None else None
     if operations is None and role == "library":
         operations = sum(_flops(node, graph, reader) for node in nodes) or None
-    if moved is None and role in ("library", "fallback", "transfer"):
+    if moved is None and role in (*CALLED, "transfer"):
         moved = _bytes_of(nodes, graph, reader)
     expected = None
     if role in ("generated", "copy"):

@@ -21,7 +21,7 @@ from inspector.model.waste import WholeOperator
 from inspector.units import duration
 
 from .block_words import kernel_text
-from .bool_stores import stored_ms
+from .bool_stores import bool_stores
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
 from .doubts import profile_fits
@@ -110,7 +110,7 @@ def slower_operators(case: Case) -> Iterable[Slower]:
     for graph, operators, launches, (aten_ms, words, how, eager_rest) in _compared(case):
         # What is computed again and again is another's to claim, and so are masks that are kept.
         compiled_ms = sum(graph.ms(launch) for launch in launches)
-        masks = [stored_ms(case, graph, launch) for launch in launches]
+        masks = [bool_stores(case, graph, launch).ms for launch in launches]
         own_ms = sum(graph.ms(launch) * launch.useful for launch in launches) - sum(ms[1] for ms in masks)
         # Kernels of its own for the rest take no longer than eager's; all of eager's call has it, too.
         rest = min(_rest_ms(case, graph, operators, launches), eager_rest)

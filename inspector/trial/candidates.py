@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from inspector.analysis.nothing import SWITCHES
-from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.cpp_loops import starts_threads
 from inspector.explain.cuda_graphs import unrecordable
 from inspector.explain.in_force import cudnn_benchmark
@@ -145,7 +145,7 @@ _EAGER = Trial(environment=((SWITCHES[0], "1"),))
 _ROWS = (
     # Threads of a library that wait for work take cores from generated code, and the other way round.
     _Row(
-        lambda launch: launch.role in ("library", "fallback"),
+        lambda launch: launch.role in CALLED,
         Trial(environment=(("OMP_WAIT_POLICY", "passive"),)),
         _cpu,
     ),

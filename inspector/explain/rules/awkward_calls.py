@@ -14,11 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.analysis.dataflow import operator, shown
-from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.complex_numbers import AS_REAL, is_complex, on_complex
 from inspector.explain.estimate import GPU_KERNEL_MS
-from inspector.explain.in_vain import CALLED
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.frozen import dataclass
 from inspector.model.account import Interval
@@ -119,10 +118,11 @@ def find(case: Case) -> Iterable[Finding]:
     for graph in case.graphs:
         nodes = graph.artifacts.fx_nodes
         for launch in graph.launches if graph.runs else ():
-            if launch.role in CALLED or on_complex(graph, launch):
+            numbers = on_complex(graph, launch)
+            if launch.role in CALLED or numbers:
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
                 found = next(filter(None, (awkward(node, nodes, graph.gpu) for node in made)), None)
-                if found is None and not graph.gpu and on_complex(graph, launch):
+                if found is None and numbers and not graph.gpu:
                     found = _ON_COMPLEX
                 if found is not None:
                     kinds[found.kind].append((graph.ms(launch), graph, launch, found))

@@ -8,13 +8,11 @@ have, and what that takes (inspector.explain.bool_stores).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from inspector.explain.bool_stores import stored, stored_ms
+from inspector.explain.bool_stores import bool_stores
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
-from inspector.model.account import Interval
 from inspector.model.explain import LOOP_VECTORS, Finding, Trial
 from inspector.model.source import SourceLocation
 from inspector.units import plural
@@ -25,31 +23,19 @@ _ADVICE = (
 )
 
 
-class _Stored(NamedTuple):
-    """Elements that a launch stores as bools in one run of its graph, and what that takes of a call."""
-
-    graph: GraphCase
-    launch: Launch
-    elements: int
-    ms: Interval
-
-
 def find(case: Case) -> Iterable[Finding]:
-    every = [
-        _Stored(graph, launch, stored(case, graph, launch), stored_ms(case, graph, launch))
-        for graph, launch in case.launches()
-    ]
-    items = sorted((item for item in every if item.ms[1] > 0), key=lambda item: -item.ms[1])
+    every = [(graph, launch, bool_stores(case, graph, launch)) for graph, launch in case.launches()]
+    items = sorted((item for item in every if item[2].ms[1] > 0), key=lambda item: -item[2].ms[1])
     if not items:
         return
-    cost = case.within_call(sum(item.ms[1] for item in items))
+    cost = case.within_call(sum(masks.ms[1] for _, _, masks in items))
     share = case.share(cost)
     evidence = []
-    for item in items[:3]:
-        text = f"{timed(item.launch, item.launch.ms)}, {item.elements:,} bools: {item.launch.name}"
-        evidence.append(item.graph.launch_evidence(item.launch, text))
-        evidence += [source_evidence(case, place) for place in _lines(item)[:1]]
-    elements = round(sum(item.elements * item.graph.runs for item in items))
+    for graph, launch, masks in items[:3]:
+        text = f"{timed(launch, launch.ms)}, {masks.elements:,} bools: {launch.name}"
+        evidence.append(graph.launch_evidence(launch, text))
+        evidence += [source_evidence(case, place) for place in _lines(graph, launch)[:1]]
+    elements = round(sum(masks.elements * graph.runs for graph, _, masks in items))
     kernels = f"{plural(len(items), 'kernel')} {'turns' if len(items) == 1 else 'turn'}"
     yield Finding(
         rule="bool_masks",
@@ -58,9 +44,9 @@ def find(case: Case) -> Iterable[Finding]:
             f"{about(cost, 'estimated')} a call in masks of {elements:,} elements, which {kernels} into "
             "bools one by one"
         ),
-        graph=items[0].graph.name,
+        graph=items[0][0].name,
         cost_ms=cost,
-        claims=tuple(on_launch(item.graph, item.launch, item.ms, "estimated") for item in items),
+        claims=tuple(on_launch(graph, launch, masks.ms, "estimated") for graph, launch, masks in items),
         evidence=tuple(evidence),
         advice=_ADVICE,
         how="estimated",
@@ -69,12 +55,12 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _lines(item: _Stored) -> tuple[SourceLocation, ...]:
+def _lines(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
     """Where masks are made."""
-    nodes = item.graph.artifacts.fx_nodes
-    own = [nodes[name] for name in item.launch.fx if name in nodes]
+    nodes = graph.artifacts.fx_nodes
+    own = [nodes[name] for name in launch.fx if name in nodes]
     made = [node.source for node in own if node.meta is not None and node.meta.dtype == "bool"]
-    return tuple(place for place in made if place is not None) or item.launch.sources
+    return tuple(place for place in made if place is not None) or launch.sources
 
 
 RULE = Rule("bool_masks", Stage.LOST, find)

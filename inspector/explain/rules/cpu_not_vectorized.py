@@ -223,8 +223,9 @@ def _strided(nest: LoopNest) -> int:
     """How many addresses skip over elements as the innermost loop goes on: ``in_ptr1[static_cast<int64_t>(1L
     + 3L*x1)]``. Torch has no vector load or store for that (torch/_inductor/codegen/cpp.py: CppVecKernel)."""
     loops = _LOOP.findall(nest.text)
-    skipping = rf"ptr\d+\[[^;\]]*\b\d+LL?\s*\*\s*{loops[-1]}\b" if loops else ""
-    return len(re.findall(skipping, nest.text)) if loops else 0
+    if not loops:
+        return 0
+    return len(re.findall(rf"ptr\d+\[[^;\]]*\b\d+LL?\s*\*\s*{loops[-1]}\b", nest.text))
 
 
 def _reason(nest: LoopNest, source: str) -> tuple[str, str]:

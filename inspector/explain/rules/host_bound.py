@@ -126,7 +126,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     # Of less than most of a call CUDA graphs may take some away all the same, if nothing else is lost.
     graphs = trial is not None and trial.mode is not None and wall <= (case.times.eager_ms or wall)
     most = host - sum(item.ms for item in longest) >= MOST * wall
-    if not slower and not most and not graphs and entering < case.noise_ms:
+    if not slower and not most and not graphs and not entering:
         return
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
     parts = ", ".join(f"{name} {duration(ms)}" for ms, name in ours if ms > 0)
@@ -168,7 +168,7 @@ def _severity(case: Case, host: float, more: float | None, entering: float) -> S
         return severity_of(case.share(more))
     if host >= MOST * case.wall_ms:
         return "medium"
-    return severity_of(case.share(entering / FACTOR)) if entering >= case.noise_ms else "low"
+    return severity_of(case.share(entering / FACTOR)) if entering else "low"
 
 
 def _claims(saved: float, more: Interval | None, both: bool, sure: float) -> Iterable[Claim]:
@@ -183,13 +183,14 @@ def _claims(saved: float, more: Interval | None, both: bool, sure: float) -> Ite
 
 def _entering_ms(case: Case, compiled: SideTotals) -> float:
     """What the host takes on a CPU to enter the compiled graphs of a call one by one, beyond a forward and a
-    backward one, at the pace of calls without a profiler: guards, and dispatch."""
+    backward one, at the pace of calls without a profiler: guards, and dispatch. 0 for what no runs show."""
     runs = sum(graph.runs for graph in case.graphs)
     if case.gpu or round(runs) <= _ENTERED or not compiled.wall_ms:
         return 0.0
     own = dict(compiled.host)
     whole = own.get(GUARDS, 0.0) + own.get(DISPATCH, 0.0)
-    return whole * (1 - _ENTERED / runs) * min(1.0, case.wall_ms / compiled.wall_ms)
+    beyond = whole * (1 - _ENTERED / runs) * min(1.0, case.wall_ms / compiled.wall_ms)
+    return beyond if beyond >= case.noise_ms else 0.0
 
 
 def _what_helps(
@@ -210,7 +211,7 @@ def _what_helps(
     if slower and more:
         ways.append("leave it eager")
     trial = Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None
-    return ", or ".join(ways) + remark, trial, max(more, entering if entering >= case.noise_ms else 0.0)
+    return ", or ".join(ways) + remark, trial, max(more, entering)
 
 
 def _one_by_one(case: Case) -> list[str]:

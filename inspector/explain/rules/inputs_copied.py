@@ -65,10 +65,9 @@ def find(case: Case) -> Iterable[Finding]:
 def _handed(case: Case, blocks: list[Block]) -> Iterator[tuple[int, str]]:
     """Bytes and names of the arguments of the graphs that the program hands over."""
     names = {block.graph for block in blocks}
-    traced = case.traced() if case.traced is not None else {}
     # A forward and a backward graph are of one.
     for compile_id in {graph.artifacts.compile_id for graph in case.graphs if graph.name in names}:
-        whole = traced.get(compile_id or "")
+        whole = case.frame(compile_id)
         for node in whole.nodes if whole is not None else ():
             match = _HANDED.match(node.name) if not node.target and node.meta is not None else None
             if match is not None and not of_module(node.name):

@@ -77,13 +77,14 @@ def _between(case: Case) -> Iterable[Finding]:
     span = case.times.span
     if span is None or span.calls < _FEW or span.span_ms < _SHORT_MS or span.outside < MOST:
         return
+    untimed = _times_calls_alone(case)
     yield Finding(
         rule="outside_compiled",
-        severity="low" if _times_calls_alone(case) else "medium",
+        severity="low" if untimed else "medium",
         title=(
             f"{percent(span.outside)} of the time passes between steady calls: "
             f"{duration(span.span_ms - span.inside_ms)} of {duration(span.span_ms)}, in which there are "
-            f"{span.calls:,} calls and backward passes" + (_UNTIMED if _times_calls_alone(case) else "")
+            f"{span.calls:,} calls and backward passes" + (_UNTIMED if untimed else "")
         ),
         graph=None,
         cost_ms=None,

@@ -135,8 +135,7 @@ def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float
 
 
 def _has_parameters(case: Case, graph: GraphCase) -> bool:
-    traced = case.traced() if case.traced is not None else {}
-    whole = traced.get(graph.artifacts.compile_id or "")
+    whole = case.frame(graph.artifacts.compile_id)
     return whole is not None and any(not node.target and of_module(node.name) for node in whole.nodes)
 
 
