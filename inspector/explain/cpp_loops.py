@@ -28,6 +28,10 @@ _LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(|\btmpbuf_out\[\w+\] = (
 """Functions of Vectorized<float> that call scalar code for each lane (ATen/cpu/vec/vec512/vec512_float.h),
 and those that Inductor calls for each lane itself (torch/_inductor/codegen/cpp.py: CppVecOverrides)."""
 
+# auto tmp32 = remainder_integral(tmp6, tmp28); the last elements of a loop have the same once more.
+_DIVIDES = re.compile(r"\bauto (tmp\d+) = (?:remainder|floor_divide)_integral\(")
+DIVISION = "integer division"
+"""No CPU divides vectors of integers: ATen's do so lane by lane (torch/csrc/inductor/cpp_prefix.h)."""
 
 _MOST_LINES = 500_000
 """Of a kernel's source: the longest of 2,275 in programs by other hands has 20,382."""
@@ -40,7 +44,7 @@ class LoopNest:
     """`line` is the first loop's, counted from 1 in the kernel's source. `points` is the product of the
     extents, None where one is symbolic. `heavy` counts calls of transcendental functions in the body,
     `statements` its assignments. `lanes` names a function of a vectorised body whose vector form goes lane by
-    lane, empty where there is none."""
+    lane, empty where there is none; `divisions` how many of integers it has."""
 
     line: int
     points: int | None
@@ -50,6 +54,7 @@ class LoopNest:
     atomic: bool
     lanes: str
     text: str
+    divisions: int = 0
     filled: tuple[int, int] | None = None
     """Of a loop that goes on by vectors and ends within the first: how many elements it has, of how many that
     a step holds. Such a load is masked, and costs what a full one does or more."""
@@ -144,6 +149,8 @@ def _nest(text: str, line: int) -> LoopNest:
     for bound in bounds.values():
         points = None if points is None or bound is None else points * bound
     vectorised = "at::vec::" in text
+    divisions = len(set(_DIVIDES.findall(text))) if vectorised else 0
+    lanes = _LANES.search(text) if vectorised else None
     return LoopNest(
         line=line,
         points=points,
@@ -151,7 +158,8 @@ def _nest(text: str, line: int) -> LoopNest:
         heavy=len(_HEAVY.findall(text)),
         statements=len(re.findall(r"\bauto tmp\d+ =", text)),
         atomic="atomic_add" in text,
-        lanes=(lanes[1] or lanes[2]) if vectorised and (lanes := _LANES.search(text)) else "",
+        lanes=lanes[1] or lanes[2] if lanes else DIVISION if divisions else "",
         text=text,
+        divisions=divisions,
         filled=filled if vectorised else None,
     )

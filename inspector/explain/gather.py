@@ -263,6 +263,8 @@ def _graph_case(
         in_process_ms=in_process,
         state=graph.state(),
         same_inputs=same_inputs(artifacts.fx_after, graph.runs()),
+        hints=hints,
+        subnormal=_subnormal(artifacts.fx_after, graph.runs()),
         operators=whole_operators(artifacts, linkage, traced().get(artifacts.compile_id or ""), hints)
         if alone
         else (),
@@ -284,6 +286,14 @@ def same_inputs(fx: FxGraph | None, ran: GraphRuns | None) -> frozenset[str]:
     if ran is None or ran.seen < LEAST_SEEN or ran.given != len(inputs):
         return frozenset()
     return frozenset(inputs[position].name for position in ran.same if position < len(inputs))
+
+
+def _subnormal(fx: FxGraph | None, ran: GraphRuns | None) -> dict[str, float]:
+    """Names of a graph's inputs -> the part of their elements that was subnormal."""
+    inputs = fx.placeholders if fx is not None else ()
+    if ran is None or ran.given != len(inputs):
+        return {}
+    return {inputs[position].name: share for position, share in ran.subnormal if position < len(inputs)}
 
 
 def of_this_run(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:

@@ -39,7 +39,10 @@ _NUMBERS = re.compile(r"[A-Z0-9_]+|sys\.argv|os\.environ|len|round|math\.\w+|arg
 """Names that stand for no tensor."""
 # statistics.median(times), min(times), np.min(times), but not x.clamp_min(0)
 _ROBUST = re.compile(r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\(")
-
+_OF_A_FIRST = re.compile(
+    r"\bwarm|\bcompil(?:ing|ation)\b|\bcompile[ -]time|\bcold\b|\bfirst (?:call|step|run|iteration|batch)",
+    re.I,
+)
 
 _Loop = ast.For | ast.While | ast.AsyncFor
 
@@ -54,7 +57,8 @@ class TimedRegion:
     the like of its times is used. `logged`: its time is not kept, and it is one round of a loop, or some of
     them until the loop sets the clock again, or a training as a whole, or what has passed since the loop
     began: what such a program says of it is no measurement of one call. `nothing_else`: all that
-    is called in it are compiled functions.
+    is called in it are compiled functions. `named`: the program calls its time that of a warm-up, of a first
+    call, or of compiling.
     """
 
     first: int
@@ -68,6 +72,7 @@ class TimedRegion:
     robust: bool
     logged: bool = False
     nothing_else: bool = False
+    named: bool = False
 
 
 def timed_regions(
@@ -93,6 +98,7 @@ def timed_regions(
                         robust=robust or (looping and _first_left_out(owner, end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                         nothing_else=looping and _calls_only(compiled, body, region),
+                        named=_named(tree, end, taken),
                     )
 
 
@@ -156,6 +162,27 @@ def _calls_only(compiled: frozenset[str], body: Sequence[ast.stmt], region: Time
     calls = [call for item in inside[:-1] for call in ast.walk(item) if isinstance(call, ast.Call)]
     names = {dotted(call.func) for call in calls if tail(call) not in WAITS | _READS}
     return bool(names) and names <= compiled
+
+
+def _named(tree: ast.Module, end: ast.stmt, taken: Sequence[ast.stmt]) -> bool:
+    """Whether what takes the difference, or says what it was, calls it that of a first call."""
+    said: list[ast.AST] = [] if isinstance(end, _Loop) else [end]
+    names = {dotted(target) for item in taken if isinstance(item, ast.Assign) for target in item.targets} - {
+        ""
+    }
+    function = enclosing(tree, end.lineno)
+    said += [
+        call
+        for call in (nodes(tree) if function is None else ast.walk(function))
+        if isinstance(call, ast.Call) and names and _mentions(call, frozenset(names))
+    ]
+    texts = [
+        node.value
+        for item in said
+        for node in ast.walk(item)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return any(_OF_A_FIRST.search(text.replace("_", " ")) for text in (*texts, *names))
 
 
 def _carrying(loop: ast.AST, region: TimedRegion) -> frozenset[int]:

@@ -125,7 +125,8 @@ class GraphRuns:
 
     `state` is the position in `ProcessState.states` of the one that it first ran in: AOTAutograd turns
     autocast off around a graph, so that this is not the state of the call. `same` are the positions of those
-    of its `given` arguments that were the same, unchanged, in `seen` runs."""
+    of its `given` arguments that were the same, unchanged, in `seen` runs. `subnormal` has positions of
+    arguments with the part of their elements, above 0, that were subnormal numbers when last looked at."""
 
     graph: str
     process: str
@@ -135,6 +136,7 @@ class GraphRuns:
     seen: int = 0
     given: int = 0
     same: tuple[int, ...] = ()
+    subnormal: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

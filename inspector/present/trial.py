@@ -84,6 +84,7 @@ def as_code(outcome: Outcome) -> str:
     if trial.in_place:
         said.append(f"{KEEP_IN_PLACE} before the first call")
     said += [f"{LOOP_VECTORS}, in the environment"] if trial.loop_vectors else []
+    said += [f"torch.{name}({value}) first of all" for name, value in trial.state if name.startswith("set_")]
     return "; ".join(said)
 
 

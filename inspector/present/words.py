@@ -100,6 +100,18 @@ RULES: dict[str, Plain] = {
         "Work on inputs that never change",
         "what depends only on inputs that stay the same is done in every call",
     ),
+    "unread_results": Plain(
+        "Results that nothing reads are computed",
+        "a library computes all of a result of which a part is read, or multiplies zeros",
+    ),
+    "contraction_order": Plain(
+        "Products in a slow order",
+        "several tensors are multiplied in an order that takes many times the multiplications of another",
+    ),
+    "subnormal_numbers": Plain(
+        "Numbers too small to compute with quickly",
+        "a CPU takes far longer for numbers below the smallest that floats have a usual form for",
+    ),
     "unfused_traffic": Plain(
         "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
     ),

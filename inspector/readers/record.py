@@ -115,6 +115,9 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 tuple(finite(time) for time in item["ms"]),
                 _int(item.get("state")),
                 *_same(item.get("same")),
+                subnormal=tuple(
+                    (int(position), finite(share)) for position, share in item.get("subnormal", {}).items()
+                ),
             )
             for item in data.get("graph_runs", ())
         ),

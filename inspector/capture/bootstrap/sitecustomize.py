@@ -72,8 +72,12 @@ STATES = {
     "backends.cuda.mem_efficient_sdp_enabled": "backends.cuda.enable_mem_efficient_sdp",
     "backends.cuda.math_sdp_enabled": "backends.cuda.enable_math_sdp",
     "backends.mkldnn.enabled": "backends.mkldnn.enabled",
+    "set_flush_denormal": "set_flush_denormal",
 }
-"""What the recorder reads of torch's state -> what sets it, a function or an attribute, below `torch`."""
+"""What the recorder reads of torch's state -> what sets it, a function or an attribute, below `torch`; and
+what can only be set."""
+OF_THREADS = frozenset({"set_flush_denormal"})
+"""Of these what a thread takes over from the one that starts it."""
 USED = (
     "__future__", "atexit", "collections", "contextlib", "functools", "inspect", "json", "math", "os",
     "platform", "re", "sys", "threading", "time", "types", "typing", "weakref",
@@ -259,6 +263,19 @@ def set_default_mode(torch: "Any", mode: str) -> None:
     torch.compile = compile
 
 
+def make_changes(
+    changes: "list[tuple[str, Callable[..., None], tuple[Any, ...]]]", bootstrap: Bootstrap
+) -> None:
+    """Each once: they are taken out of the list."""
+    while changes:
+        words, change, given = changes.pop()
+        try:
+            change(*given)
+            bootstrap.log("applied", words)
+        except Exception as error:
+            bootstrap.log("failed", f"{words}: {type(error).__name__}: {error}")
+
+
 def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     """At each torch.compile set what the program has changed meanwhile, and put mode and dynamic in place."""
     original = torch.compile
@@ -266,10 +283,12 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     changes: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         (f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()
     ]
-    changes += [
+    states = [
         (f"{name} = {value}", set_state, (torch, name, value))
         for name, value in (override.get("state") or {}).items()
     ]
+    make_changes([item for item in states if item[2][1] in OF_THREADS], bootstrap)
+    changes += [item for item in states if item[2][1] not in OF_THREADS]
     if override.get("in_place"):
         changes.append(("writes kept in place", keep_in_place, ()))
     if override.get("loop_vectors"):
@@ -277,13 +296,7 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
 
     @_wrapping(original)
     def compile(*args: "Any", **kwargs: "Any") -> "Any":
-        while changes:
-            words, change, given = changes.pop()
-            try:
-                change(*given)
-                bootstrap.log("applied", words)
-            except Exception as error:
-                bootstrap.log("failed", f"{words}: {type(error).__name__}: {error}")
+        make_changes(changes, bootstrap)
         for name, values in bootstrap.config.items():
             for key, value in values if name in sys.modules else ():
                 try:

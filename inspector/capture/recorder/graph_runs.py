@@ -1,5 +1,5 @@
 """Times each run of a compiled graph inside a timed call: what is left of the call is guards and Python. And
-sees which of its arguments stay the same.
+sees which of its arguments stay the same, and which have become too small to be computed with quickly.
 
 The host's side only: on a GPU a run ends when its kernels are launched. Installed for captures and not for
 the baseline, whose calls it would slow down by a microsecond each.
@@ -19,6 +19,7 @@ from .inputs import inputs_of
 from .journal import Journal, journal_of
 from .same_inputs import SameInputs
 from .sink import Sink
+from .subnormal import Subnormals
 
 RUN_LIMIT = 300
 GRAPH_LIMIT = 1000
@@ -69,13 +70,16 @@ class GraphRuns:
                 "runs": 0,
                 "ms": deque(maxlen=RUN_LIMIT),
                 "same": SameInputs(),
+                "subnormal": Subnormals(),
             }
 
     def called(self, graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before a run."""
         entry = self._graphs.get(id(graph))
         if entry is not None:
-            entry["same"].look(inputs_of(args, kwargs))
+            inputs = inputs_of(args, kwargs)
+            entry["same"].look(inputs)
+            entry["subnormal"].look(inputs)
 
     def ran(self, graph: Any, nanoseconds: int) -> None:
         entry = self._graphs.get(id(graph))
@@ -92,6 +96,7 @@ class GraphRuns:
                 **entry,
                 "ms": [round(value, 6) for value in entry["ms"]],
                 "same": entry["same"].as_json(),
+                "subnormal": entry["subnormal"].as_json(),
             }
             for entry in self._graphs.values()
             if entry["runs"]

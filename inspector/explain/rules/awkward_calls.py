@@ -12,6 +12,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from inspector.analysis.dataflow import operator, shown
 from inspector.explain.case import CALLED, Case, GraphCase, Launch
@@ -116,7 +117,7 @@ class Awkward:
 def find(case: Case) -> Iterable[Finding]:
     kinds: dict[str, list[tuple[float, GraphCase, Launch, Awkward]]] = defaultdict(list)
     for graph in case.graphs:
-        nodes = graph.artifacts.fx_nodes
+        nodes = _sized(graph)
         for launch in graph.launches if graph.runs else ():
             numbers = on_complex(graph, launch)
             if launch.role in CALLED or numbers:
@@ -130,6 +131,21 @@ def find(case: Case) -> Iterable[Finding]:
         del kinds[_ON_COMPLEX.kind]
     for kind, items in kinds.items():
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
+
+
+def _sized(graph: GraphCase) -> Mapping[str, FxNode]:
+    """The nodes of a graph, with the numbers that symbols of sizes stood for."""
+    nodes = graph.artifacts.fx_nodes
+    if not graph.hints:
+        return nodes
+    return {
+        name: replace(
+            node, meta=replace(node.meta, shape=tuple(graph.hints.get(str(s), s) for s in node.meta.shape))
+        )
+        if node.meta is not None
+        else node
+        for name, node in nodes.items()
+    }
 
 
 def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Launch, Awkward]]) -> Finding:

@@ -25,7 +25,7 @@ def find(case: Case) -> Iterable[Finding]:
     for program in case.programs:
         regions = [region for region in program.regions if region.calls_compiled]
         # Who times calls apart from those, too, knows that the first ones are others.
-        apart = any(not region.includes_first_call for region in regions)
+        apart = any(region.named or not region.includes_first_call for region in regions)
         first = [item for item in regions if item.includes_first_call and not (item.robust or apart)]
         data = [
             region for region in regions if region.data_lines or region.transfer_lines or region.compile_lines

@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from inspector.analysis.dataflow import operator
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
-from inspector.explain.cpp_loops import GAIN, LoopNest, loop_nests
+from inspector.explain.cpp_loops import DIVISION, GAIN, LoopNest, loop_nests
 from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
@@ -24,7 +25,15 @@ from inspector.units import plural
 _SETTING = "cpp.simdlen"
 _LEVEL = "ATEN_CPU_CAPABILITY"
 _OTHER_OPERATOR = "use an operator that has one, or compute it outside the loop"
+_DIVIDE = frozenset({"remainder", "floor_divide", "div", "fmod"})
 _FLOAT64 = "float64"
+_FLOATS = (
+    "divide numbers of float64 and take the floor, exact below 2**53: q = (x.double() / y).floor(), "
+    "x - q * y; by a power of two shift (>>) and mask (&)"
+)
+DIVISION_NS = 3.0
+"""That a division of an element, by one thread, takes longer than with floats: of 400,000 by two threads 2.6
+to 4.4 times as long as a whole (benchmarks/results/awkward-calls.txt)."""
 # at::vec::VectorizedN<double,2>
 _VECTORS_OF_DOUBLES = re.compile(r"\bVectorizedN?<double\b")
 # const int16_t* in_ptr0: none of torch/_inductor/codegen/cpp.py: VECTORIZABLE_DTYPES
@@ -102,6 +111,8 @@ def find(case: Case) -> Iterable[Finding]:
                 # Vectors win no more than what lies above moving the bytes.
                 least = max(launch.ms / GAIN, memory_ms(launch.bytes or 0, device, gpu=False))
                 saved = (launch.ms - least) * graph.runs * weight / whole
+                if nest.lanes == DIVISION:
+                    saved = min(saved, _dividing_ms(case, nest, launch) * graph.runs)
                 costly += [(saved, graph, launch, nest)] if saved > 0 else []
     if not costly:
         return
@@ -124,7 +135,7 @@ def find(case: Case) -> Iterable[Finding]:
         evidence.append(
             owner.place("output_code.py", line, f"a loop over {points} points {how}, {timed(scalar, ms)}")
         )
-        evidence += [source_evidence(case, place) for place in _most_of(owner, scalar)]
+        evidence += [source_evidence(case, place) for place in _most_of(owner, scalar, loop)]
     yield Finding(
         rule="cpu_not_vectorized",
         severity=severity_of(share),
@@ -143,12 +154,14 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _most_of(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
-    """The line that most of a kernel's operators are on, of the program's own where it has some."""
+def _most_of(graph: GraphCase, launch: Launch, nest: LoopNest) -> tuple[SourceLocation, ...]:
+    """The line that most of a kernel's operators are on, or most of its divisions where it is slow by those;
+    of the program's own where it has some."""
     nodes = graph.artifacts.fx_nodes
-    places = Counter(
-        place for name in launch.fx if name in nodes and (place := nodes[name].source) is not None
-    )
+    own = [nodes[name] for name in launch.fx if name in nodes]
+    divide = [node for node in own if operator(node.target) in _DIVIDE]
+    chosen = divide if nest.lanes == DIVISION and divide else own
+    places = Counter(node.source for node in chosen if node.source is not None)
     ordered = [place for place, _ in places.most_common()] or list(launch.sources)
     return tuple(sorted(ordered, key=lambda place: is_library(place.path))[:1])
 
@@ -192,6 +205,12 @@ def _drawing(nest: LoopNest, launch: Launch) -> float:
     return float(points) * len(_DRAWN.findall(nest.text)) * RANDOM_NS / SCALAR_NS
 
 
+def _dividing_ms(case: Case, nest: LoopNest, launch: Launch) -> float:
+    """Of one run: what a nest's divisions take over those of floats."""
+    points = nest.points if nest.points is not None else (launch.points or 0)
+    return points * nest.divisions * DIVISION_NS / 1e6 / max(case.threads or 1, 1)
+
+
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:
     """Where vectors are switched off altogether."""
     value = graph.config.get(_SETTING) or graph.config.get(f"torch._inductor.config.{_SETTING}")
@@ -229,6 +248,8 @@ def _strided(nest: LoopNest) -> int:
 
 
 def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
+    if nest.lanes == DIVISION:
+        return f"{nest.lanes} goes lane by lane", _FLOATS
     if nest.lanes:
         return f"the vector form of {nest.lanes} goes lane by lane", _OTHER_OPERATOR
     strided = _strided(nest)

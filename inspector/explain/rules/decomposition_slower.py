@@ -9,7 +9,7 @@ their gradients, which autograd makes of the pieces: writes into neighbours, bes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.whole_operators import KERNELS, RANDOM, is_kernel_of
@@ -20,6 +20,7 @@ from inspector.explain.whole_operators import LEAST_TIMES, found_slower, slower_
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block, KernelTime
 from inspector.model.waste import WholeOperator
+from inspector.text import joined
 from inspector.units import duration
 
 _ATEN = {
@@ -59,7 +60,7 @@ def find(case: Case) -> Iterable[Finding]:
             title = f"{', '.join(item.names)} in pieces, as generated code: {item.both_times}"
             whole = tuple(dict.fromkeys(f"aten.{in_aten(each)}" for each in item.operators))
             trial = None if _OTHER_STRIDES in whole else Trial(whole=whole)
-            advice = _advice(item.operators[0])
+            advice = _advice(item.operators)
             yield found_slower(case, item, "decomposition_slower", title, advice, trial)
     yield from _gradients(case)
 
@@ -142,9 +143,13 @@ def in_aten(item: WholeOperator) -> str:
     return name.format(sizes)
 
 
-def _advice(item: WholeOperator) -> str:
-    custom = f"call {item.operator} in a torch.library.custom_op (with register_fake)"
-    overload = in_aten(item)
+def _advice(items: Sequence[WholeOperator]) -> str:
+    names = tuple(dict.fromkeys(item.operator for item in items))
+    each = " each" if len(names) > 1 else ""
+    custom = f"call {joined(names, len(names))}{each} in a torch.library.custom_op (with register_fake)"
+    if len(names) > 1:
+        return f"leave them to ATen: {custom}, which the compiler does not look into"
+    overload = in_aten(items[0])
     if "upsample" in overload or f"aten.{overload}" == _OTHER_STRIDES:
         # AOT autograd takes an interpolation apart whatever the table says.
         return f"leave it to ATen: {custom}, which the compiler does not look into"
