@@ -133,6 +133,8 @@ def test_arrays_of_sines_are_no_spills(profiled: Case) -> None:
     sine = replace(launch.kernel, source="tmp1 = libdevice.sin(tmp0)")
     assert list(register_spills.find(with_launch(profiled, number, spills=8)))
     assert not list(register_spills.find(with_launch(profiled, number, spills=8, kernel=sine)))
+    drawn = replace(launch.kernel, source="tmp2 = tl.randn(tmp0, tmp1)")
+    assert not list(register_spills.find(with_launch(profiled, number, spills=8, kernel=drawn)))
     assert list(register_spills.find(with_launch(profiled, number, spills=40, kernel=sine)))
 
 
@@ -187,6 +189,19 @@ def test_a_dtype_without_vectors_is_the_reason_in_loops_that_touch_it() -> None:
     samples, floats = loop_nests(source + loop % "in_ptr0" + loop % "in_ptr1" + "}")
     assert "int16 has no vectors" in cpu_not_vectorized._reason(samples, source)[0]
     assert "int16" not in cpu_not_vectorized._reason(floats, source)[0]
+
+
+def test_divisions_of_integers_go_lane_by_lane() -> None:
+    head = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(64L); x0+=16L)"
+    body = "\n{\n    auto tmp0 = at::vec::VectorizedN<int64_t,2>::loadu(in_ptr0 + x0, 16);\n%s}\n"
+    divided = "    auto tmp%d = remainder_integral(tmp0, tmp1);\n"
+    source = 'extern "C" void kernel(const int64_t* in_ptr0)\n{\n'
+    (nest,) = loop_nests(source + head + body % (divided % 2 + divided % 3 + divided % 2) + "}")
+    assert nest.divisions == 2, "the last elements of a loop have them once more"
+    reason, advice = cpu_not_vectorized._reason(nest, source)
+    assert reason == "integer division goes lane by lane" and "2**53" in advice
+    (plain,) = loop_nests(source + head + body % "" + "}")
+    assert not plain.divisions and not plain.scalar
 
 
 def test_a_product_without_tensor_cores_is_one_whose_instructions_have_none(

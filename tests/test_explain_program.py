@@ -50,6 +50,23 @@ def test_the_first_call_inside_the_clock() -> None:
     assert region.includes_first_call
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('print(f"warm-up {time.perf_counter() - start:.1f} s")', True),
+        ("compile_time = time.perf_counter() - start", True),
+        ("took = time.perf_counter() - start\nprint('first call', took)", True),
+        ("took = time.perf_counter() - start\nprint('compiled', took)", False),
+        ("print(time.perf_counter() - start, 'per step')", False),
+    ],
+)
+def test_what_the_program_calls_its_first_calls_time(line: str, named: bool) -> None:
+    text = WARM.replace("fast(x)\nstart", "start", 1).replace("print(time.perf_counter() - start)", line)
+    (region,) = program(text).regions
+    assert region.includes_first_call
+    assert region.named is named
+
+
 WALK = """
 import time, torch
 fast = torch.compile(model)

@@ -117,6 +117,10 @@ def test_what_reads_subnormal_numbers_is_claimed(made: Case) -> None:
     assert "40 % of an input of 1024x512 are subnormal numbers" in finding.title
     assert len(finding.claims) == 1, "exp reads no input"
     assert finding.trial is not None and finding.trial.label == "set_flush_denormal=True"
+    slower = replace(small.graphs[0], in_process_ms=60.0, quickest_ms=4.0)
+    (finding,) = subnormal_numbers.find(replace(small, graphs=(slower,)))
+    assert finding.title.endswith("half of its runs took 60.0 ms and more, the quickest 4.00 ms")
+    assert sum(claim.ms[1] for claim in finding.claims) == pytest.approx(56.0)
     few = replace(case, graphs=(replace(graph, subnormal={"arg0_1": 0.0001}),))
     assert not list(subnormal_numbers.find(few))
     assert not list(subnormal_numbers.find(case))

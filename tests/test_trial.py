@@ -23,8 +23,8 @@ from inspector.model.account import Account
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
 from inspector.model.trial import Outcome, TrialReport
+from inspector.present.trial import as_code, prediction
 from inspector.present.trial import lines as words_of
-from inspector.present.trial import prediction
 from inspector.readers.run import Run
 from inspector.trial.run import _environment
 from inspector.trial.settings import MODES, Prediction, Setting, choose
@@ -121,9 +121,27 @@ def override(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **values: Any) -> 
     """A `torch` whose compile returns the keywords that it was given."""
     monkeypatch.setenv("INSPECTOR_OVERRIDE", json.dumps(values))
     request = {"log": str(tmp_path / "log"), "config": [["settings_of_test", "a.b", 5]]}
-    torch = SimpleNamespace(compile=lambda model=None, **given: given)
+    set_to: list[object] = []
+    torch = SimpleNamespace(
+        compile=lambda model=None, **given: given,
+        set_flush_denormal=set_to.append,
+        set_num_threads=set_to.append,
+        set_to=set_to,
+    )
     override_compile(torch, Bootstrap(json.dumps(request)))
     return torch
+
+
+def test_what_threads_take_over_is_set_before_any_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    states = {"set_flush_denormal": "True", "get_num_threads": "2"}
+    torch = override(monkeypatch, tmp_path, state=states)
+    assert torch.set_to == [True], "and the rest at the first torch.compile"
+    torch.compile(1)
+    assert torch.set_to == [True, 2]
+    trial = Trial(state=tuple(states.items()))
+    assert "torch.set_flush_denormal(True) first of all" in as_code(replace(outcome(1.0), trial=trial))
 
 
 def test_a_trial_wins_over_the_programs_mode_and_dynamic(

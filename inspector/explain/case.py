@@ -110,6 +110,8 @@ class GraphCase:
     gpu: bool
     replay: GraphReplay | None = None
     in_process_ms: float | None = None
+    quickest_ms: float | None = None
+    """The quickest of its runs that the recorder has."""
     state: GraphState | None = None
     """How torch was set when the graph first ran, where the recorder saw it."""
     operators: tuple[WholeOperator, ...] = ()

@@ -261,6 +261,7 @@ def _graph_case(
         gpu=gpu,
         replay=replay,
         in_process_ms=in_process,
+        quickest_ms=_quickest(graph.runs()),
         state=graph.state(),
         same_inputs=same_inputs(artifacts.fx_after, graph.runs()),
         hints=hints,
@@ -286,6 +287,10 @@ def same_inputs(fx: FxGraph | None, ran: GraphRuns | None) -> frozenset[str]:
     if ran is None or ran.seen < LEAST_SEEN or ran.given != len(inputs):
         return frozenset()
     return frozenset(inputs[position].name for position in ran.same if position < len(inputs))
+
+
+def _quickest(ran: GraphRuns | None) -> float | None:
+    return min(ran.ms, default=None) if ran is not None else None
 
 
 def _subnormal(fx: FxGraph | None, ran: GraphRuns | None) -> dict[str, float]:

@@ -21,7 +21,8 @@ SAVED = 0.3
 _ARRAY = 8
 """Of 4 bytes: the array that ``sin``, ``cos`` and ``tan`` index for large arguments (Payne and Hanek), which
 lies in local memory too, counts as spilled, and costs nothing where no argument is large."""
-_INDEXES = re.compile(r"\b(?:libdevice|tl_math)\.(?:sin|cos|tan)\(")
+# Triton draws normal numbers by a sine and a cosine (triton/language/random.py: pair_uniform_to_normal).
+_INDEXES = re.compile(r"\b(?:(?:libdevice|tl_math)\.(?:sin|cos|tan)|tl\.randn)\(")
 
 
 def find(case: Case) -> Iterable[Finding]:
