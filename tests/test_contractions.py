@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from inspector.analysis.contractions import Contraction, contractions
+from inspector.analysis.contractions import MOST, Contraction, contractions
 from inspector.readers.fx_graph import parse_fx_graph
 
 
@@ -78,3 +78,16 @@ def test_an_axis_that_views_merge() -> None:
     (found,) = _found(call, (4, 5, 6), (1, 4), (6, 7))
     assert found.taken == 20 * 6 * 7 + 4 * 35
     assert found.least == 4 * 5 * 6 + 5 * 6 * 7
+
+
+def test_a_chain_of_a_thousand_products_is_looked_at_in_pieces() -> None:
+    """By the rest of a tree that is too large to try all orders of."""
+    lines = ["class GraphModule(torch.nn.Module):"]
+    lines.append('    def forward(self, a: "f32[4, 4]"):')
+    name = "a"
+    for number in range(1000):
+        lines.append(f'        mm_{number}: "f32[4, 4]" = torch.ops.aten.mm.default({name}, a)')
+        name = f"mm_{number}"
+    lines.append(f"        return ({name},)")
+    found = contractions(parse_fx_graph("\n".join(lines), "fx.py"))
+    assert [len(item.leaves) for item in found] == [MOST]

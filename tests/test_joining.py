@@ -736,6 +736,38 @@ def test_a_product_in_its_sum_belongs_to_the_one_call_of_both() -> None:
     assert owning == {0: CallNodes((0,), True), 1: CallNodes((1,), True)}
 
 
+IN_PIECES = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_q_: "f32[4, 8, 8]", L_mask_: "f32[8, 8]"):
+        l_q_ = L_q_
+        l_mask_ = L_mask_
+
+        # File: model.py:6 in forward, code: mask = mask * 2
+        mask: "f32[8, 8]" = l_mask_ * 2;  l_mask_ = None
+
+        # File: model.py:7 in forward, code: return F.scaled_dot_product_attention(q, q, q, mask)
+        out: "f32[4, 8, 8]" = torch._C._nn.scaled_dot_product_attention(l_q_, l_q_, l_q_, attn_mask = mask)
+        return (out,)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "together"),
+    [("extern_kernels.bmm", True), ("aten._scaled_dot_product_flash_attention", False)],
+)
+def test_the_softmax_of_an_attention_in_pieces_is_as_much_of_it_as_its_products(
+    kernel: str, together: bool
+) -> None:
+    program = program_graph("0/0", program_of(IN_PIECES, "g"))
+    launches = (call(0, kernel, "extern"), call(1, "cpp_fused__softmax_mul_0", "cpp"))
+    nodes = fx_graph(fx_node("product", f"torch.ops.{kernel}.default"), fx_node("softmax", "aten._softmax"))
+    links = [CallLink(0, (), (), ("product",), ()), CallLink(1, (), (), ("softmax", "mul"), ())]
+    linked = Linkage(tuple(links), (("product", ("out",)), ("softmax", ("out",)), ("mul", ("mask",))))
+    found = nodes_of_calls(artifacts(output=code(*launches), fx=nodes), linked, program)
+    assert found[0] == CallNodes((1,), True)
+    assert found[1] == CallNodes((0, 1) if together else (0,), False)
+
+
 ANGLE = """\
 class GraphModule(torch.nn.Module):
     def forward(self, L_x_: "c64[4, 8]"):

@@ -109,6 +109,23 @@ def test_subnormal_numbers_are_counted_after_some_runs() -> None:
     assert seen.as_json() == {}
 
 
+def test_products_of_what_is_made_of_subnormal_numbers_are_claimed_where_they_are_slow(made: Case) -> None:
+    text = CHAIN.replace('arg0_1: "f32', 'arg9_1: "f32[900, 900]", arg0_1: "f32').replace(
+        "mm_1:", 'exp: "f32[900, 1]" = torch.ops.aten.exp.default(mm)\n        mm_1:'
+    ).replace("default(mm, arg2_1)", "default(arg9_1, exp)")  # fmt: skip
+    case = with_graph(made, text, ("mm", 0.01), ("mm_1", 10.0))
+    (graph,) = case.graphs
+    first, second = graph.launches
+    small = replace(graph, subnormal={"arg0_1": 0.005}, launches=(first, replace(second, bytes=10**6)))
+    (finding,) = subnormal_numbers.find(replace(case, graphs=(small,)))
+    assert "10.0 ms, of values made of such numbers" in finding.evidence[0].text
+    low, high = finding.claims[0].ms
+    assert 4.0 < low <= high / 2 < 5.1
+    guessed = replace(small, launches=(first, replace(small.launches[1], measured=False)))
+    (finding,) = subnormal_numbers.find(replace(case, graphs=(guessed,)))
+    assert len(finding.claims) == 1, "of what reads them alone"
+
+
 def test_what_reads_subnormal_numbers_is_claimed(made: Case) -> None:
     case = with_graph(made, LAST, ("mm", 10.0), ("exp", 1.0))
     (graph,) = case.graphs
@@ -121,6 +138,8 @@ def test_what_reads_subnormal_numbers_is_claimed(made: Case) -> None:
     (finding,) = subnormal_numbers.find(replace(small, graphs=(slower,)))
     assert finding.title.endswith("half of its runs took 60.0 ms and more, the quickest 4.00 ms")
     assert sum(claim.ms[1] for claim in finding.claims) == pytest.approx(56.0)
+    taught = replace(case, graphs=(replace(graph, subnormal={"primals_1": 0.4}),))
+    assert not list(subnormal_numbers.find(taught)), "which this graph has not"
     few = replace(case, graphs=(replace(graph, subnormal={"arg0_1": 0.0001}),))
     assert not list(subnormal_numbers.find(few))
     assert not list(subnormal_numbers.find(case))

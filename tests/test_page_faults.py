@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from explaining import bare
@@ -12,13 +13,17 @@ from explaining import bare
 from inspector.capture.recorder.journal import Entry
 from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
+from inspector.explain.gather import gather
+from inspector.explain.in_vain import saved_bytes
 from inspector.explain.rules import page_faults
 from inspector.hardware.page_faults import fault_us
 from inspector.model.calls import Event, Outcome, ProcessCalls
 from inspector.model.run import Manifest
 from inspector.model.state import ProcessState
+from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.manifest import parse_manifest
 from inspector.readers.record import parse_record
+from inspector.readers.run import Run
 
 
 def case(
@@ -54,6 +59,35 @@ def test_the_difference_is_claimed_at_its_measured_cost() -> None:
     # Of a call that is no slower it is what could be gained.
     (finding,) = page_faults.find(case(3000, 1000, "faster"))
     assert finding.claims[0].over == "least"
+
+
+def test_faults_that_eager_has_too_could_be_gained_where_a_call_is_no_slower() -> None:
+    (finding,) = page_faults.find(case(3000, 9000, "faster"))
+    (claim,) = finding.claims
+    assert claim.ms == pytest.approx((1.5, 3.0)) and claim.over == "least"
+    assert not list(page_faults.find(case(300, 9000, "faster"))), "0.15 of 6 ms"
+
+
+def test_faults_by_activations_that_are_saved_in_vain_are_left_to_their_cause(corpus: Path) -> None:
+    told = case(3000, 3000, "faster")
+    fx = parse_fx_graph(SAVED, "fx")
+    (own,) = gather(Run.open(corpus / "cpu-torch2.13" / "softmax")).graphs
+    forward = replace(own, artifacts=replace(own.artifacts, fx_after=fx, phase="forward"), runs=1.0)
+    assert saved_bytes(forward) == 2000 * 4096
+    (finding,) = page_faults.find(replace(told, graphs=(forward,)))
+    assert finding.claims[0].ms == pytest.approx((0.5, 1.0))
+    backward = replace(forward, artifacts=replace(forward.artifacts, phase="backward"))
+    (finding,) = page_faults.find(replace(told, graphs=(forward, backward)))
+    assert finding.claims[0].ms == pytest.approx((1.5, 3.0))
+
+
+SAVED = """
+class GraphModule(torch.nn.Module):
+    def forward(self, primals_1: "f32[2000, 1024]"):
+        exp: "f32[2000, 1024]" = torch.ops.aten.exp.default(primals_1)
+        sum_1: "f32[]" = torch.ops.aten.sum.default(exp)
+        return (sum_1, primals_1, exp)
+"""
 
 
 def test_faults_that_another_run_of_it_had_not_may_not_come_again() -> None:

@@ -28,6 +28,7 @@ CONVOLUTIONS = frozenset({
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
 })  # fmt: skip
 ATTENTION = frozenset({"scaled_dot_product_attention"})
+_ATTENTIONS = ATTENTION | {"multi_head_attention_forward"}
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _KINDS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("conv", "mkldnn_convolution", "cudnn_conv"), CONVOLUTIONS),
@@ -91,7 +92,8 @@ def nodes_of_calls(
         if library:
             calls = _of_kind(call, calls, program.calls) if by_line or len(calls) > 1 else calls
         touched[call.index] = CallNodes(tuple(dict.fromkeys(calls)), library and bool(calls))
-    return _separated(_with_fed(touched, artifacts.code.calls, program.calls, numbers))
+    touched = _with_fed(touched, artifacts.code.calls, program.calls, numbers)
+    return _separated(touched, _in_pieces(touched, artifacts.code.calls, program.calls))
 
 
 def split_program(program: ProgramGraph, needed: Sequence[Iterable[str]]) -> list[range] | None:
@@ -188,10 +190,24 @@ def _with_fed(
     return result
 
 
-def _separated(touched: dict[int, CallNodes]) -> dict[int, CallNodes]:
-    """Generated kernels without the calls that a library call owns, unless these are all they have: then
-    the first of them, whose result the kernel works on."""
-    owned = {number for nodes in touched.values() if nodes.owns for number in nodes.calls}
+def _in_pieces(
+    touched: Mapping[int, CallNodes], launches: Iterable[KernelCall], program: Sequence[ProgramCall]
+) -> frozenset[int]:
+    """Attentions of which a library does the products alone: the softmax between them, which a generated
+    kernel does, is as much of the call."""
+    whole, parts = set[int](), set[int]()
+    for launch in launches:
+        nodes = touched[launch.index]
+        if nodes.owns:
+            attends = calls_of_library(operator(launch.kernel)) is ATTENTION
+            (whole if attends else parts).update(nodes.calls)
+    return frozenset(number for number in parts - whole if token(program[number].operator) in _ATTENTIONS)
+
+
+def _separated(touched: dict[int, CallNodes], shared: frozenset[int]) -> dict[int, CallNodes]:
+    """Generated kernels without the calls that a library call owns, but for those that both do a part of,
+    unless these are all they have: then the first of them, whose result the kernel works on."""
+    owned = {number for nodes in touched.values() if nodes.owns for number in nodes.calls} - shared
     result = {}
     for index, nodes in touched.items():
         calls = nodes.calls

@@ -16,7 +16,7 @@ from inspector.frozen import dataclass
 from inspector.model.fx import FxGraph, FxNode
 
 from .dataflow import operator
-from .unread import SHOWN_ANEW, Values, order_of
+from .unread import IMPOSSIBLE, SHOWN_ANEW, Values, order_of
 
 MOST = 7
 """Tensors that orders are tried of: for each one more three times as many."""
@@ -47,16 +47,16 @@ def contractions(graph: FxGraph, hints: Mapping[str, int] | None = None) -> tupl
         tree = _Tree(values)
         try:
             given = tree.grow(node, root=True)
-        except _NotKnownError:
+            inner.update(tree.products)
+            if 3 <= len(tree.leaves) <= MOST:
+                found.append(tree.best(given))
+        except (_NotKnownError, RecursionError, *IMPOSSIBLE):
             continue
-        inner.update(tree.products)
-        if 3 <= len(tree.leaves) <= MOST:
-            found.append(tree.best(given))
     return tuple(reversed(found))
 
 
 class _NotKnownError(Exception):
-    """A size is a symbol, or a view takes an axis apart in a way that labels can't say."""
+    """A size is a symbol, a view takes an axis apart in a way that labels can't say, or too many go in."""
 
 
 _Axes = list[list[int]]
@@ -103,7 +103,7 @@ class _Tree:
 
     def _factors(self, node: FxNode) -> tuple[_Axes, _Axes]:
         left, right = (self.values.nodes.get(text) for text in node.arguments[:2])
-        if left is None or right is None:
+        if left is None or right is None or len(self.products) >= MOST - 1:
             raise _NotKnownError
         self.products.append(node.name)
         return self.grow(left), self.grow(right)

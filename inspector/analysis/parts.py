@@ -111,7 +111,7 @@ def _split(factor: Factor, outer: int) -> tuple[Factor, Factor]:
 
 def union(one: Part, other: Part) -> Part:
     """A part with all of both; of tensors of one shape."""
-    return tuple(_both(a, b) for a, b in zip(one, other, strict=True))
+    return tuple(_both(a, b) for a, b in zip(one, other, strict=False))
 
 
 def _both(one: Dimension, other: Dimension) -> Dimension:

@@ -51,6 +51,10 @@ _SPLITS = frozenset({"split", "split_with_sizes", "unbind", "chunk"})
 _ATTENTIONS = "_scaled_dot_product_"
 
 
+IMPOSSIBLE = (IndexError, KeyError, ValueError, ZeroDivisionError)
+"""What following a graph comes to whose shapes can't be, as one of a damaged file: nothing is known then."""
+
+
 class Values:
     """The nodes of a graph and their shapes, where these are numbers: symbols as `hints` have them."""
 
@@ -104,14 +108,17 @@ def read_parts(graph: FxGraph, hints: Mapping[str, int] | None = None) -> dict[s
             part = values.all_of(node.name)
         elif (read := fraction(part)) < 1.0:
             got[node.name] = read
-        inputs, given = node.inputs, _needs(values, node, part) if part is not None else {}
-        if node.kind == "getitem":
-            several = values.nodes[node.inputs[0]]
-            inputs, given = several.inputs, _of_several(values, several, node, part)
+        several = values.nodes.get(node.inputs[0]) if node.kind == "getitem" and node.inputs else None
+        inputs = node.inputs if several is None else several.inputs
+        try:
+            given = _given(values, node, several, part) if part is not None else {}
+        except IMPOSSIBLE:
+            given = {}
+        if several is not None:
             if node.name in got and _ATTENTIONS in several.target:
                 got[several.name] = got[node.name]
         elif values.shape(node.name) is None and all(
-            values.nodes[user].kind == "getitem" for user in node.users
+            user in values.nodes and values.nodes[user].kind == "getitem" for user in node.users
         ):
             # What it gives is read by what takes a result out, which asks for its inputs.
             continue
@@ -120,9 +127,12 @@ def read_parts(graph: FxGraph, hints: Mapping[str, int] | None = None) -> dict[s
             if new is None:
                 continue
             old = reads.get(name)
-            same = old is not None and len(old) == len(new)
-            reads[name] = union(old, new) if old is not None and same else new
+            reads[name] = union(old, new) if old is not None else new
     return got
+
+
+def _given(values: Values, node: FxNode, several: FxNode | None, part: Part) -> dict[str, Part]:
+    return _needs(values, node, part) if several is None else _of_several(values, several, node, part)
 
 
 def _needs(values: Values, node: FxNode, part: Part) -> dict[str, Part]:

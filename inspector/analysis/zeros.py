@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from inspector.model.fx import FxGraph, FxNode
 
 from .dataflow import operator
 from .parts import Dimension, Factor, Part, Picked, fraction, narrowed, same_for_all, union, viewed, whole
-from .unread import SHOWN_ANEW, Values, dimension_of, literal, order_of
+from .unread import IMPOSSIBLE, SHOWN_ANEW, Values, dimension_of, literal, order_of
 
 # fmt: off
 _ZERO_STAYS = frozenset({
@@ -44,12 +45,14 @@ class _Zeros:
 
     def follow(self, node: FxNode) -> None:
         name = operator(node.target)
-        if name in _PRODUCTS:
-            useful, part = self._product(node, name)
-            if useful < 1.0:
-                self.useful[node.name] = useful
-        else:
-            part = self._nonzero(node, name)
+        useful, part = 1.0, None
+        with suppress(*IMPOSSIBLE):
+            if name in _PRODUCTS:
+                useful, part = self._product(node, name)
+            else:
+                part = self._nonzero(node, name)
+        if useful < 1.0:
+            self.useful[node.name] = useful
         if part is not None and fraction(part) < 1.0:
             self.parts[node.name] = part
 

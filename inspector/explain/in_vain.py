@@ -9,17 +9,40 @@ from dataclasses import replace
 from inspector.analysis.constants import constant_nodes
 from inspector.analysis.dataflow import VIEWS, operator
 from inspector.analysis.evaluations import LEAST_TIMES
+from inspector.analysis.traffic import meta_bytes
 from inspector.model.fusion import NodeTraffic
 from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 
-from .case import CALLED, GraphCase, Launch
+from .case import CALLED, Case, GraphCase, Launch
 from .launches import shares_of
 
 LEAST_EXTRA = 1 << 16
 """Evaluations beyond one for each element: fewer take less than a launch."""
 _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
 """Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
+
+
+PAGE = 4096
+"""Bytes of a page of memory, as nearly every system has it."""
+
+
+def trains(case: Case) -> bool:
+    """Whether a backward pass ran, or is called: with symbolic sizes torch compiles one that nobody may ever
+    ask for."""
+    ran = any(graph.artifacts.phase == "backward" and graph.runs for graph in case.graphs)
+    return ran or any(program.backward_line for program in case.programs)
+
+
+def saved_bytes(graph: GraphCase) -> int:
+    """What a forward graph returns beyond its first result and what it was handed: kept for its backward."""
+    fx = graph.artifacts.fx_after
+    if fx is None or graph.artifacts.phase != "forward":
+        return 0
+    nodes = graph.artifacts.fx_nodes
+    given = {node.name for node in fx.placeholders}
+    kept = (nodes[name] for name in fx.outputs[1:] if name in nodes and name not in given)
+    return sum(meta_bytes(node) for node in kept if node.meta is not None)
 
 
 def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:

@@ -1,4 +1,4 @@
-"""A compiled call gets memory from the system, and touches it for the first time, that eager's has kept.
+"""A compiled call gets memory from the system, and touches it for the first time, in each call anew.
 
 Looks at: page faults counted in steady calls of both sides (getrusage(2): ru_minflt, of all threads), times
 what one costs the machine that captured; sure to come again are those that the captured run had, too. malloc
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block, on_whole
+from inspector.explain.in_vain import PAGE, saved_bytes, trains
 from inspector.explain.rule import Rule, Stage, block_evidence, severity_of
 from inspector.model.account import Claim, Interval
 from inspector.model.explain import Evidence, Finding, Trial
@@ -30,12 +32,15 @@ def find(case: Case) -> Iterable[Finding]:
     each = manifest.page_fault_us if manifest is not None else ()
     if case.gpu or case.in_eager or not each or times.faults is None or times.eager_faults is None:
         return
-    more = times.faults - times.eager_faults
-    if more <= 0:
-        return
+    # Where a call is no slower, those that it has in common with eager could be gained as well.
+    others = times.eager_faults if times.outcome == "slower" else _in_vain(case)
+    more = times.faults - others
     there = times.faults if times.captured_faults is None else min(times.captured_faults, times.faults)
-    least = max(there - times.eager_faults, 0.0)
+    least = max(there - others, 0.0)
     cost: Interval = (least * each[0] / 1e3, min(more * each[1] / 1e3, case.wall_ms))
+    share = case.share(cost[0]) or 0.0
+    if more <= 0 or (times.faults <= times.eager_faults and share < RUN_TO_RUN):
+        return
     once = f" ({count(round(there))} in the captured run)" if there < times.faults else ""
     advice, trial = _advice(case)
     blocks = tuple(item for _, block in case.slower[:1] for item in block_evidence(case, block)[:1])
@@ -57,6 +62,13 @@ def find(case: Case) -> Iterable[Finding]:
         trial=trial,
         claims=tuple(_claims(case, cost)),
     )
+
+
+def _in_vain(case: Case) -> float:
+    """Page faults of a call by activations that are saved for no backward: who saves them is the cause."""
+    if trains(case):
+        return 0.0
+    return sum(saved_bytes(graph) * graph.runs for graph in case.graphs) / PAGE
 
 
 def _claims(case: Case, cost: Interval) -> Iterator[Claim]:

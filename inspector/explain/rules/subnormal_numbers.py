@@ -1,4 +1,4 @@
-"""A CPU takes some hundred cycles for each operation on numbers that are too small for a float's usual form.
+"""A CPU takes many cycles for each operation on numbers that are too small for a float's usual form.
 
 Looks at: the part of the elements of a graph's inputs that were subnormal when the recorder last looked
 (inspector/capture/recorder/subnormal.py), which launches read them, and how much slower runs are than the
@@ -7,10 +7,11 @@ quickest. State that decays stays there: the smallest such number times 0.8 is i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from inspector.analysis.dataflow import shown
-from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch, on_whole
 from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
@@ -19,9 +20,13 @@ from inspector.model.explain import Finding, Trial
 from inspector.units import duration, percent
 
 LEAST_PART = 0.001
-"""Of a tensor's elements. Of fewer few of the vectors that a loop takes have one, and only those are slow."""
-SURE_PART = 0.1
-"""Then nearly every vector of 8 has one, and what a kernel takes over its work is theirs."""
+"""Of a tensor's elements: a product took 4 times as long with so many, a loop no longer."""
+SURE_PART = 0.01
+"""A loop took 2.5 times as long with so many, and 7 times with ten times as many; a product 21 and 94 times
+(benchmarks/results/subnormal.txt)."""
+SLOW_CALL = 4.0
+"""What a library's call took over the least that it could take by its arithmetic and its bytes: products of
+such numbers took seventeen and a hundred times as long, and few others take four times."""
 SLOWED = 1.5
 """The median run over the quickest of a graph's: what runs take that become slower as numbers become smaller
 has its measure in those before."""
@@ -31,6 +36,15 @@ _ADVICE = (
 )
 
 
+class _Item(NamedTuple):
+    """A launch, what the numbers may cost in a call, which input they are of, and whether it reads that."""
+
+    launch: Launch
+    ms: Interval
+    name: str
+    reads: bool
+
+
 def find(case: Case) -> Iterable[Finding]:
     """One finding for each graph."""
     if case.gpu:
@@ -38,26 +52,48 @@ def find(case: Case) -> Iterable[Finding]:
     machine = machine_of(case)
     for graph in case.graphs:
         small = {name: part for name, part in graph.subnormal.items() if part >= LEAST_PART}
-        items = [item for launch in graph.launches if (item := _item(machine, graph, launch, small))]
-        if graph.runs and items:
+        if not graph.runs or not small:
+            continue
+        of = _origins(graph, small)
+        items = [item for launch in graph.launches if (item := _item(machine, graph, launch, small, of))]
+        if items:
             yield _finding(case, graph, small, sorted(items, key=lambda item: -item[1][1]))
 
 
+def _origins(graph: GraphCase, small: dict[str, float]) -> dict[str, str]:
+    """Node -> the input with most such numbers that its value is computed of."""
+    of = {name: name for name in small}
+    fx = graph.artifacts.fx_after
+    for node in fx.nodes if fx is not None else ():
+        if came := [of[name] for name in node.inputs if name in of]:
+            of[node.name] = max(came, key=small.__getitem__)
+    return of
+
+
 def _item(
-    machine: Machine, graph: GraphCase, launch: Launch, small: dict[str, float]
-) -> tuple[Launch, Interval, str] | None:
-    """A launch that reads such numbers, what they may cost in a call, and which input has them."""
+    machine: Machine, graph: GraphCase, launch: Launch, small: dict[str, float], of: dict[str, str]
+) -> _Item | None:
+    """A launch that reads such numbers, or a library's that takes far longer than its arithmetic on what is
+    made of them: what they may cost in a call, and which input has them."""
     nodes = graph.artifacts.fx_nodes
-    read = {
-        shown(name, nodes) for made in launch.fx if made in nodes for name in nodes[made].inputs
-    } & small.keys()
-    if not read:
-        return None
-    least, usual = least_of(machine, graph, launch)[0]
-    worst = max(read, key=small.__getitem__)
+    given = [name for made in launch.fx if made in nodes for name in nodes[made].inputs]
+    read = {shown(name, nodes) for name in given} & small.keys()
+    (least, usual), _ = least_of(machine, graph, launch)
     over = max(launch.ms - least, 0.0) * graph.runs
-    sure = max(launch.ms - usual, 0.0) * graph.runs if small[worst] >= SURE_PART else 0.0
-    return (launch, (sure, over), worst) if over > 0 else None
+    if read:
+        worst = max(read, key=small.__getitem__)
+        sure = max(launch.ms - usual, 0.0) * graph.runs if small[worst] >= SURE_PART else 0.0
+    else:
+        came = [of[name] for name in given if name in of]
+        if (
+            launch.role not in CALLED
+            or not came
+            or not launch.measured
+            or not 0 < SLOW_CALL * least <= launch.ms
+        ):
+            return None
+        worst, sure = came[0], over / 2
+    return _Item(launch, (sure, over), worst, bool(read)) if over > 0 else None
 
 
 def _slowed(graph: GraphCase, small: dict[str, float]) -> float:
@@ -69,10 +105,8 @@ def _slowed(graph: GraphCase, small: dict[str, float]) -> float:
     return (median - quickest) * graph.runs
 
 
-def _finding(
-    case: Case, graph: GraphCase, small: dict[str, float], items: list[tuple[Launch, Interval, str]]
-) -> Finding:
-    claims = [on_launch(graph, launch, ms, "estimated") for launch, ms, _ in items]
+def _finding(case: Case, graph: GraphCase, small: dict[str, float], items: Sequence[_Item]) -> Finding:
+    claims = [on_launch(graph, launch, ms, "estimated") for launch, ms, _, _ in items]
     slowed = _slowed(graph, small)
     rest = slowed - sum(claim.ms[1] for claim in claims)
     if rest > 0:
@@ -80,16 +114,19 @@ def _finding(
         claims.append(on_whole((rest / 2, rest), "measured"))
     cost = case.within_call(sum(claim.ms[1] for claim in claims))
     share = case.share(cost)
-    worst = max((name for _, _, name in items), key=small.__getitem__)
+    worst = max((item.name for item in items), key=small.__getitem__)
     node = graph.artifacts.fx_nodes[worst]
     shape = "x".join(map(str, node.meta.shape)) if node.meta is not None else ""
     evidence = []
-    for launch, _, name in items[:3]:
-        text = f"{timed(launch, launch.ms)}, reads {percent(small[name])} subnormal numbers: {launch.name}"
+    for launch, _, name, reads in items[:3]:
+        what = (
+            f"reads {percent(small[name])} subnormal numbers" if reads else "of values made of such numbers"
+        )
+        text = f"{timed(launch, launch.ms)}, {what}: {launch.name}"
         evidence.append(graph.launch_evidence(launch, text))
         evidence += [source_evidence(case, place) for place in launch.sources[:1]]
-    whole = case.within_call(sum(graph.ms(launch) for launch, _, _ in items))
-    took = f"{about(whole)} a call in what reads them"
+    whole = case.within_call(sum(graph.ms(launch) for launch, _, _, _ in items))
+    took = f"{about(whole)} a call in what reads them or is made of them"
     if rest > 0 and graph.in_process_ms is not None and graph.quickest_ms is not None:
         median, quickest = duration(graph.in_process_ms), duration(graph.quickest_ms)
         took = f"half of its runs took {median} and more, the quickest {quickest}"
@@ -99,7 +136,7 @@ def _finding(
         severity=severity_of(share),
         title=(
             f"{percent(small[worst])} of {of_what} are subnormal numbers (in float32 below 1.2e-38), which "
-            f"a CPU computes with a hundred times as slowly: {took}"
+            f"a CPU computes with up to a hundred times as slowly: {took}"
         ),
         graph=graph.name,
         cost_ms=cost,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, in_eval_mode
 from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.in_vain import PAGE, saved_bytes, trains
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
 from inspector.model.fx import FxNode
@@ -35,20 +35,17 @@ _DRAWN = re.compile(
 
 
 def find(case: Case) -> Iterable[Finding]:
-    # With symbolic sizes torch compiles a backward that nobody may ever ask for.
-    if any(graph.artifacts.phase == "backward" and graph.runs for graph in case.graphs):
-        return
-    if any(program.backward_line for program in case.programs):
+    if trains(case):
         return
     forward = [graph for graph in case.graphs if graph.artifacts.phase == "forward"]
     training = case.times.training is True
     nodes = [(graph, node) for graph in case.graphs for node in _train_nodes(graph, training)]
     if not forward and not nodes:
         return
-    saved = sum(_saved_bytes(graph) * graph.runs for graph in forward)
+    saved = sum(saved_bytes(graph) * graph.runs for graph in forward)
     device = peak(case.facts.devices, case.gpu, case.threads)
     cost = memory_ms(int(saved), device, case.gpu) + AUTOGRAD_MS * sum(graph.runs for graph in forward)
-    cost += sum(_work(graph, node, case) for graph, node in nodes)
+    cost += sum(_work(graph, node, case) for graph, node in nodes) + _fetching_ms(case, saved)
     share = case.share(cost)
     evidence = []
     for graph in forward[:2]:
@@ -56,7 +53,7 @@ def find(case: Case) -> Iterable[Finding]:
             graph.place(
                 "output_code.py",
                 None,
-                f"a forward graph that saves {size(_saved_bytes(graph))}, and no backward ran",
+                f"a forward graph that saves {size(saved_bytes(graph))}, and no backward ran",
             )
         )
     for graph, node in nodes[:3]:
@@ -118,20 +115,12 @@ def _asked(code: str | None) -> str:
     return "True" if _ON.search(call[1]) else "" if "training" in call[1] else "default"
 
 
-def _saved_bytes(graph: GraphCase) -> int:
-    """What a forward graph returns beyond its first result and what it was handed."""
-    fx = graph.artifacts.fx_after
-    if fx is None:
-        return 0
-    nodes = {node.name: node for node in fx.nodes}
-    given = {node.name for node in fx.placeholders}
-    amount = 0
-    for name in fx.outputs[1:]:
-        node = nodes.get(name or "")
-        if node is None or node.name in given or node.meta is None:
-            continue
-        amount += meta_bytes(node)
-    return amount
+def _fetching_ms(case: Case, saved: float) -> float:
+    """What the memory of activations takes that each call fetches from the system, where that is counted."""
+    manifest = case.facts.manifest
+    each = manifest.page_fault_us if manifest is not None else ()
+    pages = min(saved / PAGE, case.times.faults or 0.0)
+    return pages * each[0] / 1e3 if each and not case.gpu else 0.0
 
 
 def _work(graph: GraphCase, node: FxNode, case: Case) -> float:
