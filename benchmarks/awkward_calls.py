@@ -369,11 +369,11 @@ def main() -> None:
     print("divisions of integers, compiled: as written, with floats, a shift or a mask")
     count = 400_000 * many
     for kind in (torch.int64, torch.int32):
-        for name, (written, other) in DIVISIONS.items():
+        for name, (divided, instead) in DIVISIONS.items():
             torch._dynamo.reset()
             x = torch.randint(0, 1 << 30, (count,), device=device).to(kind)
             y = torch.randint(1, 1000, (count,), device=device).to(kind)
-            whole, apart = torch.compile(written), torch.compile(other)
+            whole, apart = torch.compile(divided), torch.compile(instead)
             torch.testing.assert_close(whole(x, y), apart(x, y))
             what = f"{count:,} of {str(kind)[6:]} {name}"
             compare(what, lambda: whole(x, y), lambda: apart(x, y), device)  # noqa: B023

@@ -33,7 +33,7 @@ _FLOATS = (
 )
 DIVISION_NS = 3.0
 """That a division of an element, by one thread, takes longer than with floats: of 400,000 by two threads 2.6
-to 4.4 times as long as a whole (benchmarks/results/awkward-calls.txt)."""
+to 5.8 times as long as a whole (benchmarks/results/awkward-calls.txt)."""
 # at::vec::VectorizedN<double,2>
 _VECTORS_OF_DOUBLES = re.compile(r"\bVectorizedN?<double\b")
 # const int16_t* in_ptr0: none of torch/_inductor/codegen/cpp.py: VECTORIZABLE_DTYPES
