@@ -273,6 +273,17 @@ def test_remarks_stand_below_costs_but_for_a_wrong_conclusion() -> None:
     assert order == [wrong, dear, cost, remark]
 
 
+def test_what_is_lost_by_less_than_two_runs_differ_by_stands_behind_what_takes_much() -> None:
+    times = Times(10.0, 9.0, outcome="slower")
+    much = Finding("awkward", "medium", "title", None, 6.0, (), "advice", "estimated", share=0.6)
+    for share, first in ((0.02, "awkward"), (0.06, "faults"), (None, "faults")):
+        lost = Finding("faults", "medium", "title", None, 0.2, (), "advice", "measured", share=share)
+        order = sorted(
+            ((lost, Stage.LOST), (much, Stage.PROGRAM)), key=lambda item: rank(item[0], item[1], times)
+        )
+        assert order[0][0].rule == first, share
+
+
 # -- there is always an answer
 
 

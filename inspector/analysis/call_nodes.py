@@ -79,7 +79,7 @@ def nodes_of_calls(
         library = call.kind in _LIBRARY
         names = links[call.index].fx if call.index in links else ()
         if library:
-            names = _core(call, [fx[name] for name in names if name in fx]) or names
+            names = core_nodes(call, [fx[name] for name in names if name in fx]) or names
         # What only shows a buffer in another way does no work of a call's.
         library = library and operator(call.kernel) not in VIEWS
         calls = _by_name(names, before, numbers)
@@ -136,7 +136,7 @@ def _base(name: str) -> str:
     return front if front and number.isdigit() else name
 
 
-def _core(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:
+def core_nodes(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:
     """The FX nodes that are the library call itself, without what fed it or was fused to it."""
     name = operator(call.kernel)
     exact = tuple(node.name for node in nodes if operator(node.target) == name)

@@ -87,10 +87,10 @@ def judged(finding: Finding, asked: Finding, noise_ms: float) -> Finding:
 
 def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, int, float]:
     """The sort key: worst first; of one severity what surely takes much of a call before what takes a little,
-    but for what a call loses against eager and what remains as the limit. A remark is loud only where the
-    program's own conclusion is wrong without it, and stands above all then, else below every cost of its
-    severity. What the run paid once stands below what calls cost that are steady, and is no reason at all for
-    one slower than in eager."""
+    but for what a call loses against eager, unless that is less than two runs differ by, and what remains as
+    the limit. A remark is loud only where the program's own conclusion is wrong without it, and stands above
+    all then, else below every cost of its severity. What the run paid once stands below what calls cost that
+    are steady, and is no reason at all for one slower than in eager."""
     remark = finding.account == "remark" and stage is not Stage.VOID
     loud = remark and finding.severity == "high"
     once = finding.account == "run" and not times.recompiling
@@ -99,8 +99,13 @@ def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, i
     level = _ORDER[finding.severity]
     if finding.account == "call" and finding.how != "estimated" and finding.share is not None:
         level = min(level, _ORDER[severity_of(finding.share)])
-    first = stage is Stage.VOID or (stage is Stage.LOST and times.outcome == "slower")
-    much = 0 if first else order if stage is Stage.BOUND else min(order, level)
+    lost = stage is Stage.LOST and times.outcome == "slower"
+    if lost and finding.share is not None and finding.share < RUN_TO_RUN:
+        much = _ORDER["low"]
+    elif lost or stage is Stage.VOID:
+        much = 0
+    else:
+        much = order if stage is Stage.BOUND else min(order, level)
     return order, 2 if remark and not loud else int(once), much, Stage.VOID if loud else stage, -least
 
 

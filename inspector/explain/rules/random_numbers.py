@@ -16,15 +16,18 @@ from dataclasses import replace
 from inspector.analysis.whole_operators import RANDOM
 from inspector.explain.block_words import both_times, label
 from inspector.explain.case import Case, Launch
-from inspector.explain.rule import Rule, Stage, lost_finding, severity_of
+from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence
 from inspector.explain.whole_operators import Slower, found_slower, slower_operators
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
+from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block
 from inspector.units import plural
 
 # rand = ops.rand(load_seed, index_expr)
 _DRAWS = re.compile(r"ops\.(?:rand|randn|randint64)\(")
+# torch.ops.prims.inductor_random.default([3, 60000], seed, 'randn')
+_ASKED = re.compile(r"\binductor_rand(?:om|int)\b")
 _ADVICE = (
     "let ATen draw them, as eager does, with the same numbers for the same seed: "
     "torch._inductor.config.fallback_random = True"
@@ -46,7 +49,15 @@ def find(case: Case) -> Iterable[Finding]:
             )
             share = case.share(lost[0])
             claims = (replace(finding.claims[0], ms=lost),)
-            yield replace(finding, severity=severity_of(share), cost_ms=lost[0], share=share, claims=claims)
+            lines = tuple(source_evidence(case, line) for line in _lines(case, block, drawing)[:2])
+            yield replace(
+                finding,
+                severity=severity_of(share),
+                cost_ms=lost[0],
+                share=share,
+                claims=claims,
+                evidence=(*lines, *finding.evidence[1 if lines else 0 :]),
+            )
 
 
 def _together(case: Case, slower: Sequence[Slower]) -> Iterable[Finding]:
@@ -88,6 +99,19 @@ def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -
     mine = drawn / whole * (block.compiled_ms or 0.0)
     others = (block.compiled_ms or 0.0) - mine
     return max(case.least_lost_ms(block) - others, 0.0), min(block.difference_ms, mine)
+
+
+def _lines(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> tuple[SourceLocation, ...]:
+    """Where what the block's launches draw is asked for."""
+    found: dict[SourceLocation, None] = {}
+    for graph, launch in case.launches():
+        if (graph.name, launch.call.index) in drawing.intersection(block.launches):
+            nodes = graph.artifacts.fx_nodes
+            asked = (nodes[name] for name in launch.fx if name in nodes)
+            found |= {
+                node.source: None for node in asked if _ASKED.search(node.target) and node.source is not None
+            }
+    return tuple(found)
 
 
 def draws(launch: Launch) -> bool:

@@ -11,11 +11,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from inspector.analysis.call_nodes import core_nodes
 from inspector.analysis.dataflow import operator, shown
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.unread import TAKES, read_parts
 from inspector.analysis.zeros import FILLED, useful_parts
-from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.in_vain import computes
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
@@ -65,6 +66,8 @@ def _partly(graph: GraphCase) -> Iterable[_Partly]:
         return
     for launch in graph.launches:
         names = [name for name in (shown(name, nodes) for name in launch.fx) if computes(nodes, name)]
+        if launch.role in CALLED:
+            names = list(core_nodes(launch.call, [nodes[name] for name in names])) or names
         parts = {name: min(read.get(name, 1.0), useful.get(name, 1.0)) for name in names}
         if not parts or (part := max(parts.values())) == 1.0:
             continue
