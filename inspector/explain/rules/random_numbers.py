@@ -105,7 +105,7 @@ def _lines(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> t
     """Where what the block's launches draw is asked for."""
     found: dict[SourceLocation, None] = {}
     for graph, launch in case.launches():
-        if (graph.name, launch.call.index) in drawing.intersection(block.launches):
+        if (graph.name, launch.call.index) in drawing & set(block.launches):
             nodes = graph.artifacts.fx_nodes
             asked = (nodes[name] for name in launch.fx if name in nodes)
             found |= {
