@@ -174,7 +174,7 @@ torch._inductor.config.cpp.simdlen = 1
 def f(x):
     return torch.tanh(x) * 2
 
-x = torch.randn(200, 200)
+x = torch.randn(1000, 400)
 for _ in range(12):
     f(x)
 print("said by the program")
@@ -198,7 +198,7 @@ def test_vectors_switched_off_are_found_and_tried(
         assert captured.exit_code == 0
         explained = json.loads(runner.invoke(cli, ["explain", str(run), "--json"]).stdout)
         names = [item["rule"] for item in explained["findings"]]
-        if "machine_busy" not in names or "cpu_not_vectorized" in names:
+        if "cpu_not_vectorized" in names:
             break
     assert "cpu_not_vectorized" in names
     parts = sum(part["ms"] for part in explained["ledger"]) + explained["unexplained_ms"]
