@@ -47,9 +47,19 @@ def whole(shape: Sequence[int]) -> Part:
     return tuple((Factor(size),) for size in shape)
 
 
+def size_of(dimension: Dimension) -> int:
+    """All places along it, as many as are meant or more."""
+    return math.prod(factor.size for factor in dimension)
+
+
+def share_of(dimension: Dimension) -> float:
+    """Places that are meant by all along it, 0 to 1."""
+    return math.prod(factor.taken / factor.size for factor in dimension if factor.size)
+
+
 def fraction(part: Part) -> float:
     """Elements in the part by those in the tensor, 0 to 1."""
-    return math.prod(factor.taken / factor.size for dimension in part for factor in dimension if factor.size)
+    return math.prod(map(share_of, part))
 
 
 def narrowed(size: int, take: Take, within: Dimension | None = None) -> Dimension:
@@ -116,7 +126,7 @@ def union(one: Part, other: Part) -> Part:
 
 def _both(one: Dimension, other: Dimension) -> Dimension:
     if [factor.size for factor in one] != [factor.size for factor in other]:
-        return (Factor(math.prod(factor.size for factor in one)),)
+        return (Factor(size_of(one)),)
     return tuple(Factor(a.size, _either(a.take, b.take)) for a, b in zip(one, other, strict=True))
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.model.fx import FxGraph, FxNode
-from inspector.model.source import Size
 
 from .dataflow import operator
-from .index_ranges import closure_of
+from .index_ranges import IndexReader
 from .parts import (
     Dimension,
     Factor,
@@ -25,6 +24,7 @@ from .parts import (
     fraction,
     narrowed,
     same_for_all,
+    size_of,
     union,
     viewed,
     whole,
@@ -45,6 +45,9 @@ _REDUCTIONS = frozenset({
     "sum", "mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin", "var", "std", "logsumexp",
 })
 # fmt: on
+ADDED = frozenset({"addmm", "baddbmm"})
+PRODUCTS = frozenset({"mm", "bmm"}) | ADDED
+"""Of matrices, and of these the ones that add to a first argument."""
 _ALONG = frozenset({"cumsum", "cumprod", "_softmax", "_log_softmax"})
 SHOWN_ANEW = frozenset({"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "_reshape_alias"})
 _SPLITS = frozenset({"split", "split_with_sizes", "unbind", "chunk"})
@@ -60,25 +63,14 @@ class Values:
 
     def __init__(self, graph: FxGraph, hints: Mapping[str, int] | None = None) -> None:
         self.nodes = {node.name: node for node in graph.nodes}
-        self._hints = hints or {}
-        self._symbolic: dict[str, int | None] = {}
+        self._sizes = IndexReader(hints)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         node = self.nodes.get(name)
         shape = node.meta.shape if node is not None and node.meta is not None else None
-        sizes = [self._number(size) for size in shape] if shape is not None else [None]
+        sizes = [self._sizes.size(size) for size in shape] if shape is not None else [None]
         known = [size for size in sizes if size is not None]
         return tuple(known) if len(known) == len(sizes) else None
-
-    def _number(self, size: Size) -> int | None:
-        if isinstance(size, int):
-            return size
-        if size not in self._symbolic:
-            try:
-                self._symbolic[size] = closure_of(size, self._hints)({})
-            except (KeyError, SyntaxError, TypeError, ValueError, ZeroDivisionError):
-                self._symbolic[size] = None
-        return self._symbolic[size]
 
     def all_of(self, name: str) -> Part | None:
         shape = self.shape(name)
@@ -149,15 +141,19 @@ def _needs(values: Values, node: FxNode, part: Part) -> dict[str, Part]:
         return {source: viewed(part, shape)}
     if name in _PICKS and node.arguments[:1] == (source,):
         return _PICKS[name](_Asked(values, node, shape, part))
-    if name in ("mm", "bmm", "addmm", "baddbmm"):
-        return _product(node, name, part, shapes)
+    if name in PRODUCTS:
+        return _product(node, part, shapes)
     if name == "convolution" and len(part) == len(shape):
         return {source: (same_for_all(part[0]), *whole(shape[1:]))}
     if name in _REDUCTIONS:
         return {source: kept} if (kept := _reduced(node, shape, part)) is not None else {}
     if name in _ALONG and len(part) == len(shape):
         along = dimension_of(node.arguments[1:2], len(shape), -1)
-        return {source: tuple(_all(d) if n == along else same_for_all(d) for n, d in enumerate(part))}
+        return {
+            source: tuple(
+                (Factor(size_of(d)),) if n == along else same_for_all(d) for n, d in enumerate(part)
+            )
+        }
     return {}
 
 
@@ -192,7 +188,7 @@ def _of_several(values: Values, several: FxNode, taken: FxNode, part: Part | Non
 
 def _split(several: FxNode, number: int, shape: Sequence[int], part: Part) -> dict[str, Part]:
     source = several.inputs[0]
-    along = dimension_of(several.arguments[2:3] or several.arguments[3:], len(shape), 0)
+    along = dimension_of(several.arguments[2:3], len(shape), 0)
     if operator(several.target) == "unbind":
         along = dimension_of(several.arguments[1:2], len(shape), 0)
         if along is None:
@@ -214,14 +210,10 @@ def _split(several: FxNode, number: int, shape: Sequence[int], part: Part) -> di
     return {source: (*part[:along], narrowed(shape[along], places, part[along]), *part[along + 1 :])}
 
 
-def _all(dimension: Dimension) -> Dimension:
-    return (Factor(math.prod(factor.size for factor in dimension)),)
-
-
 def _broadcast(part: Part, shape: Sequence[int]) -> Part:
     """Of an operand of this shape; where it is spread, each place serves picks of many."""
     own = part[len(part) - len(shape) :]
-    sizes = [math.prod(factor.size for factor in dimension) for dimension in own]
+    sizes = list(map(size_of, own))
     spread = len(shape) < len(part) or sizes != list(shape)
     return tuple(
         (Factor(size),) if size != wide else same_for_all(dimension) if spread else dimension
@@ -229,8 +221,14 @@ def _broadcast(part: Part, shape: Sequence[int]) -> Part:
     )
 
 
-def _product(node: FxNode, name: str, part: Part, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Part]:
-    left, right = node.arguments[-2:] if name in ("mm", "bmm") else node.arguments[1:3]
+def factors_of(node: FxNode) -> tuple[str, ...]:
+    """The names of both factors of one of PRODUCTS."""
+    first = int(operator(node.target) in ADDED)
+    return node.arguments[first : first + 2]
+
+
+def _product(node: FxNode, part: Part, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Part]:
+    left, right = factors_of(node)
     if left not in shapes or right not in shapes or left == right:
         return {}
     batch = tuple(same_for_all(dimension) for dimension in part[:-2])
@@ -285,13 +283,19 @@ def _expanded(asked: _Asked) -> dict[str, Part]:
     return {asked.node.inputs[0]: _broadcast(asked.part, asked.shape)}
 
 
+def places_of(texts: Sequence[str], size: int) -> range | None:
+    """Of so many places those of a slice: its start, stop and step as far as they are written."""
+    bounds = [literal(text) for text in texts]
+    given = [item if isinstance(item, int) else None for item in (*bounds, None, None, None)[:3]]
+    known = all(item is None or isinstance(item, int) for item in bounds)
+    return range(size)[given[0] : given[1] : given[2]] if known else None
+
+
 def _sliced(asked: _Asked) -> dict[str, Part]:
     along = dimension_of(asked.node.arguments[1:2], len(asked.shape), 0)
-    bounds = [literal(text) for text in (*asked.node.arguments[2:], "None", "None", "None")[:3]]
-    if along is None or not all(item is None or isinstance(item, int) for item in bounds):
+    places = places_of(asked.node.arguments[2:5], asked.shape[along]) if along is not None else None
+    if along is None or places is None:
         return {}
-    start, stop, step = (item if isinstance(item, int) else None for item in bounds)
-    places = range(asked.shape[along])[start:stop:step]
     new = narrowed(asked.shape[along], places, asked.part[along])
     return {asked.node.inputs[0]: (*asked.part[:along], new, *asked.part[along + 1 :])}
 
@@ -324,8 +328,7 @@ def _gathered(asked: _Asked) -> dict[str, Part]:
 
 def _indexed(asked: _Asked) -> dict[str, Part]:
     """``x[:, index]``, ``x[rows, columns]``: picks of one dimension, or of neighbours together."""
-    text = asked.node.arguments[1].strip("[]") if len(asked.node.arguments) > 1 else ""
-    names = [item.strip() for item in text.split(",")]
+    names = listed(asked.node.arguments[1]) if len(asked.node.arguments) > 1 else []
     at = [n for n, item in enumerate(names) if item != "None"]
     indices = [asked.values.shape(names[n]) for n in at]
     if not at or at != list(range(at[0], at[0] + len(at))) or any(item is None for item in indices):
@@ -379,14 +382,20 @@ def _picks(by: str, size: int, count: int, *, each: bool) -> Dimension:
     return (Factor(size, Picked(by, count, each) if count < size else None),)
 
 
+def diagonal_of(texts: Sequence[str], rank: int) -> tuple[int, int] | None:
+    """The two dimensions of a main diagonal, by its offset and their numbers as far as they are written."""
+    given = [item for item in map(literal, texts) if isinstance(item, int)]
+    if len(given) != len(texts) or (given[:1] or [0])[0] != 0:
+        return None
+    one, other = given[1:] if len(given) == 3 else (0, 1)
+    return one % rank, other % rank
+
+
 def _diagonal(asked: _Asked) -> dict[str, Part]:
-    numbers = [literal(text) for text in asked.node.arguments[1:4]]
-    given = [item for item in numbers if isinstance(item, int)]
-    if len(given) != len(numbers) or (given[:1] or [0])[0] != 0:
+    both = diagonal_of(asked.node.arguments[1:4], len(asked.shape))
+    if both is None or asked.shape[both[0]] != asked.shape[both[1]]:
         return {}
-    one, other = (item % len(asked.shape) for item in (given[1:] if len(given) == 3 else [0, 1]))
-    if asked.shape[one] != asked.shape[other]:
-        return {}
+    one, other = both
     dimensions: list[Dimension] = [*asked.part[:-1]]
     for number in sorted((one, other)):
         dimensions.insert(number, (Factor(asked.shape[number]),))
@@ -418,8 +427,14 @@ def dimension_of(texts: Sequence[str], rank: int, default: int) -> int | None:
     return number % rank if isinstance(number, int) and rank else None
 
 
+def listed(text: str) -> list[str]:
+    """`[None, index]`: what is in it."""
+    return [item.strip() for item in text.strip("[]").split(",")]
+
+
 def literal(text: str) -> object:
+    """What a text is as a literal of Python; the text where it is none."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return text

@@ -13,8 +13,34 @@ from contextlib import suppress
 from inspector.model.fx import FxGraph, FxNode
 
 from .dataflow import operator
-from .parts import Dimension, Factor, Part, Picked, fraction, narrowed, same_for_all, union, viewed, whole
-from .unread import IMPOSSIBLE, SHOWN_ANEW, Values, dimension_of, literal, order_of
+from .parts import (
+    Dimension,
+    Factor,
+    Part,
+    Picked,
+    fraction,
+    narrowed,
+    same_for_all,
+    share_of,
+    size_of,
+    union,
+    viewed,
+    whole,
+)
+from .unread import (
+    ADDED,
+    IMPOSSIBLE,
+    PRODUCTS,
+    SHOWN_ANEW,
+    Values,
+    diagonal_of,
+    dimension_of,
+    factors_of,
+    listed,
+    literal,
+    order_of,
+    places_of,
+)
 
 # fmt: off
 _ZERO_STAYS = frozenset({
@@ -23,7 +49,6 @@ _ZERO_STAYS = frozenset({
     "trunc",
 })
 # fmt: on
-_PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm"})
 
 
 def useful_parts(graph: FxGraph, hints: Mapping[str, int] | None = None) -> dict[str, float]:
@@ -47,8 +72,8 @@ class _Zeros:
         name = operator(node.target)
         useful, part = 1.0, None
         with suppress(*IMPOSSIBLE):
-            if name in _PRODUCTS:
-                useful, part = self._product(node, name)
+            if name in PRODUCTS:
+                useful, part = self._product(node)
             else:
                 part = self._nonzero(node, name)
         if useful < 1.0:
@@ -91,19 +116,18 @@ class _Zeros:
             return _summed(self.parts[source], node, shape)
         return None
 
-    def _product(self, node: FxNode, name: str) -> tuple[float, Part | None]:
+    def _product(self, node: FxNode) -> tuple[float, Part | None]:
         """The part of its multiplications that are of no zeros, and of its result that is none."""
-        texts = node.arguments[-2:] if name in ("mm", "bmm") else node.arguments[1:3]
-        factors = [self.parts.get(text) or self.values.all_of(text) for text in texts]
+        factors = [self.parts.get(text) or self.values.all_of(text) for text in factors_of(node)]
         left, right = (*factors, None, None)[:2]
         if left is None or right is None:
             return 1.0, None
-        batch = tuple(a if _taken(a) <= _taken(b) else b for a, b in zip(left[:-2], right[:-2], strict=True))
+        batch = tuple(min(both, key=share_of) for both in zip(left[:-2], right[:-2], strict=True))
         # Rows that data picks for each place of a batch are as many in each of them.
-        inner = min(_taken(left[-1]), _taken(right[-2]))
-        useful = math.prod(map(_taken, batch)) * _taken(left[-2]) * inner * _taken(right[-1])
+        inner = min(share_of(left[-1]), share_of(right[-2]))
+        useful = fraction(batch) * share_of(left[-2]) * inner * share_of(right[-1])
         rows, columns = same_for_all(left[-2]), same_for_all(right[-1])
-        added = name in ("addmm", "baddbmm")
+        added = operator(node.target) in ADDED
         return useful, None if added else (*(same_for_all(item) for item in batch), rows, columns)
 
     def _zeros(self, name: str) -> bool:
@@ -114,18 +138,18 @@ class _Zeros:
         if not self._zeros(node.inputs[0]) or len(node.arguments) < 3:
             return None
         along = dimension_of(node.arguments[2:3], len(shape), 0)
-        numbers = [literal(text) for text in node.arguments[3:]]
-        if along is None or not all(item is None or isinstance(item, int) for item in numbers):
+        if along is None:
             return None
-        given = [item if isinstance(item, int) else None for item in numbers]
-        if operator(node.target) == "select_scatter":
-            place = (given[0] or 0) % shape[along] if given else 0
-            places = range(place, place + 1)
+        selected = operator(node.target) == "select_scatter"
+        at = literal(node.arguments[3]) if selected and len(node.arguments) > 3 else None
+        if isinstance(at, int):
+            places: range | None = range(at % shape[along], at % shape[along] + 1)
         else:
-            start, stop, step = (*given, None, None, None)[:3]
-            places = range(shape[along])[start:stop:step]
+            places = places_of(node.arguments[3:6], shape[along]) if not selected else None
+        if places is None:
+            return None
         source = self.parts.get(node.arguments[1])
-        if source is None or operator(node.target) == "select_scatter" or len(source) != len(shape):
+        if source is None or selected or len(source) != len(shape):
             return _along(shape, along, narrowed(shape[along], places))
         return (*source[:along], narrowed(shape[along], places, source[along]), *source[along + 1 :])
 
@@ -154,7 +178,7 @@ class _Zeros:
         """``index_put(zeros, [index, ...], x)``: of the first dimensions together."""
         if not self._zeros(node.inputs[0]) or len(node.arguments) < 3:
             return None
-        names = [item.strip() for item in node.arguments[1].strip("[]").split(",")]
+        names = listed(node.arguments[1])
         at = [number for number, item in enumerate(names) if item != "None"]
         indices = [self.values.shape(names[number]) for number in at]
         known = [item for item in indices if item is not None]
@@ -171,16 +195,15 @@ class _Zeros:
     def _diagonal(self, node: FxNode, shape: tuple[int, ...]) -> Part | None:
         if not self._zeros(node.inputs[0]):
             return None
-        numbers = [literal(text) for text in node.arguments[2:5]]
-        given = [item for item in numbers if isinstance(item, int)]
-        if len(given) != len(numbers) or (given[:1] or [0])[0] != 0:
+        both = diagonal_of(node.arguments[2:5], len(shape))
+        if both is None:
             return None
-        other = (given[2] if len(given) == 3 else 1) % len(shape)
+        _, other = both
         return _along(shape, other, (Factor(shape[other], Picked(node.name, 1, True)),))
 
     def _joined(self, node: FxNode, shape: tuple[int, ...]) -> Part | None:
         """``cat([zeros, x, zeros], dim)``: from the first that is not of zeros alone to the last."""
-        names = [item.strip() for item in node.arguments[0].strip("[]").split(",")]
+        names = listed(node.arguments[0])
         along = dimension_of(node.arguments[1:2], len(shape), 0)
         shapes = [self.values.shape(name) for name in names]
         if along is None or any(item is None or len(item) != len(shape) for item in shapes):
@@ -222,7 +245,7 @@ def _spread(part: Part, shape: tuple[int, ...]) -> Part:
     missing = len(shape) - len(part)
     own = (*whole(shape[: max(missing, 0)]), *part)
     return tuple(
-        dimension if math.prod(factor.size for factor in dimension) == size else (Factor(size),)
+        dimension if size_of(dimension) == size else (Factor(size),)
         for dimension, size in zip(own, shape, strict=False)
     )
 
@@ -236,10 +259,6 @@ def _summed(part: Part, node: FxNode, shape: tuple[int, ...]) -> Part | None:
     if len(shape) == len(part):
         return tuple((Factor(1),) if n in along else same_for_all(d) for n, d in enumerate(part))
     return tuple(same_for_all(d) for n, d in enumerate(part) if n not in along)
-
-
-def _taken(dimension: Dimension) -> float:
-    return math.prod(factor.taken / factor.size for factor in dimension if factor.size)
 
 
 def _along(shape: tuple[int, ...], number: int, dimension: Dimension) -> Part:

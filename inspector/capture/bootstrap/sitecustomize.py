@@ -283,12 +283,11 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     changes: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         (f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()
     ]
-    states = [
-        (f"{name} = {value}", set_state, (torch, name, value))
-        for name, value in (override.get("state") or {}).items()
-    ]
-    make_changes([item for item in states if item[2][1] in OF_THREADS], bootstrap)
-    changes += [item for item in states if item[2][1] not in OF_THREADS]
+    at_once: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = []
+    for name, value in (override.get("state") or {}).items():
+        to = at_once if name in OF_THREADS else changes
+        to.append((f"{name} = {value}", set_state, (torch, name, value)))
+    make_changes(at_once, bootstrap)
     if override.get("in_place"):
         changes.append(("writes kept in place", keep_in_place, ()))
     if override.get("loop_vectors"):

@@ -1,5 +1,5 @@
 """How many of a graph's arguments' elements are subnormal: too small for the usual form of a float, which a
-CPU takes some hundred cycles for where it takes one for others.
+CPU takes many cycles for where it takes one for others.
 
 State that decays goes there and stays: of numbers that are multiplied by 0.8 the smallest round to
 themselves. A sample is looked at, of tensors in the CPU's memory, at runs that are further and further apart.

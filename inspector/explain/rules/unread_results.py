@@ -72,12 +72,10 @@ def _partly(graph: GraphCase) -> Iterable[_Partly]:
         if not parts or (part := max(parts.values())) == 1.0:
             continue
         node = nodes[next(name for name in names if parts[name] == part)]
-        onward, back = read.get(node.name, 1.0) <= useful.get(node.name, 1.0), (lambda item: item.inputs)
-        by = (
-            _first(nodes, node, lambda item: item.users, TAKES)
-            if onward
-            else _first(nodes, node, back, FILLED)
-        )
+        if read.get(node.name, 1.0) <= useful.get(node.name, 1.0):
+            by = _first(nodes, node, lambda item: item.users, TAKES)
+        else:
+            by = _first(nodes, node, lambda item: item.inputs, FILLED)
         if by is not None and _pays(graph, node, by, part):
             yield _Partly(graph, launch, part, node, by)
 
