@@ -17,9 +17,9 @@ from sharing import unpacked
 
 from inspector.explain import explain
 from inspector.gather import summary_of
+from inspector.model.literals import NO_LITERAL, literal
 from inspector.model.problem import InspectorError
 from inspector.present.summary import lines
-from inspector.readers.literals import literal
 from inspector.readers.locate import NOT_IN, find_runs, locate
 from inspector.readers.run import Run
 from inspector.replay.plan import graph_files
@@ -207,18 +207,16 @@ def test_pieces_of_several_ranks_and_parts_are_told_apart(vllm: Path, tmp_path: 
         "--1",
         "lambda: 0",
         "'a' 'b' * 9**9",
+        "(" * 100_000,
     ],
 )
 def test_what_is_no_literal_is_not_read(text: str) -> None:
-    value, (problem,) = literal(text, "index")
-    assert value is None and "no Python literal" in problem.message
+    assert literal(text) is NO_LITERAL
 
 
 def test_literals_are_read() -> None:
     text = "{(None, 0, 'inductor'): ('hash', '/a + b/x.py'), ((1, -8), 1, \"it's\"): None}"
-    assert literal(text, "index") == (
-        {(None, 0, "inductor"): ("hash", "/a + b/x.py"), ((1, -8), 1, "it's"): None}, (),
-    )  # fmt: skip
+    assert literal(text) == {(None, 0, "inductor"): ("hash", "/a + b/x.py"), ((1, -8), 1, "it's"): None}
 
 
 def test_an_index_of_another_type(doors: Path, tmp_path: Path) -> None:

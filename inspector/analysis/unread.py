@@ -7,12 +7,12 @@ size says too little, all is meant.
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.model.fx import FxGraph, FxNode
+from inspector.model.literals import literal
 
 from .dataflow import operator
 from .index_ranges import IndexReader
@@ -430,11 +430,3 @@ def dimension_of(texts: Sequence[str], rank: int, default: int) -> int | None:
 def listed(text: str) -> list[str]:
     """`[None, index]`: what is in it."""
     return [item.strip() for item in text.strip("[]").split(",")]
-
-
-def literal(text: str) -> object:
-    """What a text is as a literal of Python; the text where it is none."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return text

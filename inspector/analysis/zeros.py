@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from inspector.model.fx import FxGraph, FxNode
+from inspector.model.literals import literal
 
 from .dataflow import operator
 from .parts import (
@@ -37,7 +38,6 @@ from .unread import (
     dimension_of,
     factors_of,
     listed,
-    literal,
     order_of,
     places_of,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from inspector.model.code import Kernel, KernelCall
 from inspector.model.fusion import FusionReport
 from inspector.model.fx import HALF, FxNode, TensorMeta
 from inspector.model.links import Linkage
+from inspector.model.literals import literal
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
@@ -294,10 +294,7 @@ def _argument(text: str, graph: Mapping[str, FxNode], reader: IndexReader) -> ob
     """A node's tensor, or a plain value; None for what is neither."""
     if text in graph:
         return _tensor(graph[text].meta, reader)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
+    return literal(text)
 
 
 def _tensor(meta: TensorMeta | None, reader: IndexReader) -> Tensor | None:

@@ -12,10 +12,10 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from inspector.frozen import dataclass
+from inspector.model.literals import NO_LITERAL, literal
 from inspector.model.problem import Problem, Read
 from inspector.model.run import Content
 
-from .literals import literal
 from .locate import VLLM_GRAPH, VLLM_INDEX
 from .text import decode, read_bytes, read_text
 
@@ -74,11 +74,13 @@ def index(root: Path) -> Read[tuple[Content, ...]]:
         label = str(path.relative_to(root))
         data, more = read_bytes(path, label, _MOST_INDEX)
         text, undecodable = decode(data, label)
-        value, wrong = literal(text, label)
-        problems += [*more, *undecodable, *wrong]
+        value = literal(text)
+        problems += [*more, *undecodable]
         if isinstance(value, dict):
             total += len(value)
-        elif not wrong:
+        elif value is NO_LITERAL:
+            problems.append(Problem(label, None, "no Python literal, or cut short: it is not read"))
+        else:
             problems.append(Problem(label, None, f"a {type(value).__name__}, where vLLM writes a dictionary"))
     return ((Content("graphs in vLLM's index", total, 0),) if found else ()), tuple(problems)
 

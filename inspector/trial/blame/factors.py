@@ -5,7 +5,6 @@ Names of Inductor's switches are those of torch/_inductor/config.py.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -15,6 +14,7 @@ from inspector.comparison import Side
 from inspector.model.blame import Factor
 from inspector.model.diff import Setting
 from inspector.model.explain import ConfigValue, Trial
+from inspector.model.literals import NO_LITERAL, literal
 from inspector.readers.run import Run
 
 _PREFIX = {"inductor": "", "dynamo": "dynamo.", "functorch": "functorch."}
@@ -112,13 +112,12 @@ def _trial(setting: Setting) -> Trial | None:
 
 def _value(text: str) -> tuple[bool, ConfigValue]:
     """A setting's value of its text, where it is a flag, a number or a word."""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    value = literal(text)
+    if value is NO_LITERAL:
         return bool(_WORD.fullmatch(text)), text
     if isinstance(value, str):
         return bool(_WORD.fullmatch(value)), value
-    return value is None or isinstance(value, (bool, int, float)), value
+    return (True, value) if value is None or isinstance(value, (bool, int, float)) else (False, text)
 
 
 def switches(run: Run) -> list[Factor]:
