@@ -27,6 +27,7 @@ from inspector.capture.profiles import plan_calls
 from inspector.capture.recorder import calls as recorder_calls
 from inspector.capture.recorder import events as recorder_events
 from inspector.capture.recorder import journal as recorder_journal
+from inspector.capture.recorder.between import Between
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.journal import Journal
 from inspector.capture.recorder.sink import Sink
@@ -160,6 +161,23 @@ def test_a_profile_is_of_calls_whose_sizes_came_before_where_those_that_come_fir
     assert plan is not None and (plan.first, plan.calls) == (9, 5)
     alike = plan_calls(made([3.0] * 16, (900.0,), sizes=sizes, steady_sizes=tuple(names)))
     assert alike is not None and alike.first == 5
+
+
+def test_a_profile_is_of_calls_that_take_what_calls_usually_take() -> None:
+    """An epidemic's steps, which take a third of the time before it spreads."""
+    took = [4.0] * 60 + [12.0] * 200
+    plan = plan_calls(made(took, (50.0,)))
+    # Its calls count from the one that compiled; half of those before are short.
+    assert plan is not None and (plan.first, plan.calls) == (59, 5)
+    assert sorted(took[plan.first - 1 :][: plan.calls])[2] == 12.0
+    even = plan_calls(made([*took[60:], 3.0], (50.0,)))
+    assert even is not None and even.first == 17
+    rounds = plan_calls(made(took, (50.0,)), 4)
+    assert rounds is not None and rounds.calls == 4 and (rounds.first + 1) % 4 == 0 and rounds.first > 55
+    # Of a long run the newest calls are kept.
+    long = replace(made(took, (50.0,)), calls=5000)
+    late = plan_calls(long)
+    assert late is not None and 4740 + 57 <= late.first <= 4740 + 60
 
 
 # -- whether it paid
@@ -599,10 +617,53 @@ def test_what_passes_between_steady_calls_is_known_from_the_last_that_compiled(
     assert written(tmp_path)[-1]["steady_span"] == {
         # What passed once, as 890 ms, is left out with the next longest, 17 and 10.
         "calls": 7, "span_ms": 959.0 - 890 - 17 - 10, "inside_ms": 14.0,
+        "looks": 0, "lines": [],
     }  # fmt: skip
     record = parse_record((tmp_path / "record" / "rank0.jsonl").read_text(), "rank0.jsonl")
     assert record.calls is not None and record.calls.steady_span is not None
     assert record.calls.steady_span.outside == pytest.approx(28 / 42)
+
+
+def test_lines_between_steady_calls_are_those_of_the_same_stretch(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What passes once, in the longest of the gaps, is not what a program does between its calls."""
+    entry = journal.entry("f", "m.py:3")
+    seen = iter(["m.py:1", "m.py:2", *["m.py:7", "m.py:8"] * 4, "m.py:9"])
+    monkeypatch.setattr(journal.between, "taken", lambda: {next(seen): 1})
+    monkeypatch.setattr(journal.between, "_started", True)
+    for number in range(11):
+        opened = (number * 100 + 1000 * (number == 10)) * 1_000_000
+        entry.add(1.0, number < 2)
+        journal.passed(opened, opened + (10 + number) * 1_000_000, number < 2)
+    journal.write()
+    span = written(tmp_path)[-1]["steady_span"]
+    # Nine gaps, of which the last and the two that are next, the first ones, are left out.
+    assert span["looks"] == 6 and dict(span["lines"]) == {"m.py:7": 3, "m.py:8": 3}
+    record = parse_record((tmp_path / "record" / "rank0.jsonl").read_text(), "rank0.jsonl")
+    assert record.calls is not None and record.calls.steady_span is not None
+    lines = record.calls.steady_span.lines
+    assert {(place.path, place.line, looks) for place, looks in lines} == {("m.py", 7, 3), ("m.py", 8, 3)}
+
+
+def test_a_program_is_looked_at_between_its_calls_alone() -> None:
+    between = Between(Guards(lambda text: None))
+    between.begins(steady=False)
+    assert not between.taken(), "nothing is looked at before there are steady calls"
+    between.begins(steady=True)
+    line = 0
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:
+        line = sys._getframe().f_lineno
+    between.ends()
+    seen = between.taken()
+    assert sum(seen.values()) >= 5
+    assert {place.rpartition(":")[0] for place in seen} == {__file__}
+    assert {int(place.rpartition(":")[2]) for place in seen} <= {line, line - 1}
+    time.sleep(0.1)
+    assert not between.taken(), "none during a call"
+    between.skip = lambda file: file == __file__
+    assert between.look() == 0
 
 
 def test_steady_cold_and_first_calls(journal: Journal, tmp_path: Path) -> None:

@@ -200,6 +200,12 @@ def test_divisions_of_integers_go_lane_by_lane() -> None:
     assert nest.divisions == 2, "the last elements of a loop have them once more"
     reason, advice = cpu_not_vectorized._reason(nest, source)
     assert reason == "integer division goes lane by lane" and "2**53" in advice
+    # One for a whole row, as of where a minimum of a matrix is.
+    row = "    auto tmp4 = out_ptr1[x1];\n    auto tmp5 = floor_divide_integral(tmp4, 140);\n"
+    (once,) = loop_nests(
+        source + head + body % (row + "    auto tmp6 = at::vec::Vectorized<int64_t>(tmp5);\n") + "}"
+    )
+    assert not once.divisions and not once.scalar
     (plain,) = loop_nests(source + head + body % "" + "}")
     assert not plain.divisions and not plain.scalar
 

@@ -25,7 +25,7 @@ from inspector.model.explain import Finding
 from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.logs import LogRecord
 from inspector.model.schedule import Buffer, Layout, LoopBody, SchedulerNode
-from inspector.model.source import LineSpan
+from inspector.model.source import LineSpan, SourceLocation
 from inspector.model.state import GraphState, TorchState
 from inspector.readers.run import Run
 from inspector.replay.protocol import PlannedCall
@@ -238,6 +238,19 @@ def test_tf32_is_missed_by_float32_matmuls_alone(softmax: Case) -> None:
     assert tf32(matmul_in(softmax, "float32"))
     assert not tf32(matmul_in(softmax, "bfloat16"))
     assert not tf32(matmul_in(softmax, "float32", "extern_kernels.convolution"))
+
+
+def test_tf32_is_not_for_the_short_ones_of_distances(softmax: Case) -> None:
+    """ATen's cdist multiplies [-2x, |x|^2, 1]: what cancels there has 10 bits then."""
+    case = matmul_in(softmax, "float32")
+    (graph,) = case.graphs
+    (launch,) = graph.launches
+    for code, distances in (("near = torch.cdist(f, bank).min(1)", True), ("y = f @ bank", False)):
+        place = SourceLocation("model.py", 7, None, code)
+        own = replace(graph, launches=(replace(launch, sources=(place,)),))
+        (finding,) = tf32(replace(case, graphs=(own,)))
+        assert ("cdist" in finding.advice) == distances
+        assert [(line.path, line.line) for line in finding.evidence if line.text == code] == [("model.py", 7)]
 
 
 def test_tf32_is_judged_by_the_setting_that_was_recorded(softmax: Case) -> None:

@@ -131,6 +131,10 @@ def test_a_clock_that_a_training_loop_sets_again_logs_logged() -> None:
     kept = SET_AGAIN.replace("print(loss.item(), (now - last) / 10)", "times.append(now - last)")
     assert not program(kept).regions[0].logged
     assert not program(SET_AGAIN.replace("        last = now\n", "")).regions[0].logged
+    # So it does inside of what turns gradients off.
+    head, loop, rest = SET_AGAIN.partition("for ")
+    around = "with torch.no_grad():\n    " + (loop + rest).replace("\n", "\n    ").rstrip() + "\n"
+    assert program(head + around).regions[0].logged
 
 
 def test_the_whole_time_of_a_training_is_a_line_of_its_log() -> None:

@@ -107,6 +107,26 @@ def test_few_programs_are_those_of_a_long_kernel_itself(profiled: Case) -> None:
     assert not list(too_few_programs.find(with_kernels(profiled, replace(slow, programs=None))))
 
 
+def test_few_programs_are_those_of_a_reduction_whose_line_is_told(profiled: Case) -> None:
+    """Not of what is fused into it: a search's 13.1 ms were told at the lines of its gathers."""
+    (graph,) = profiled.graphs
+    nodes = graph.artifacts.fx_nodes
+    launch = next(
+        each for each in graph.launches if any(nodes[n].target.endswith("mean.dim") for n in each.fx)
+    )
+    (mean,) = (nodes[name] for name in launch.fx if nodes[name].target.endswith("mean.dim"))
+    slow = KernelTime(launch.name, 1.0, 9.0, True, 4)
+    case = with_kernels(profiled, slow, operators=("gelu", "mean"))
+    assert case.sides is not None and mean.source is not None
+    first, *others = case.sides.joined.blocks
+    first = replace(first, launches=((graph.name, launch.call.index),), lines=(SourceLocation("m.py", 1),))
+    joined = replace(case.sides.joined, blocks=(first, *others))
+    (told,) = too_few_programs.find(replace(case, sides=replace(case.sides, joined=joined)))
+    assert f"9.00 ms for mean in line {mean.source.line} in " in told.title
+    assert [line.line for line in told.evidence[:2]] == [mean.source.line, 1]
+    assert "over the parts; or" in told.advice
+
+
 def test_a_slow_dtype_is_of_the_calls_that_were_measured_so(profiled: Case) -> None:
     assert not list(slow_dtype.find(profiled))
     (graph,) = profiled.graphs
@@ -636,6 +656,25 @@ def test_what_passes_between_calls_is_told_where_no_profile_has_it(profiled: Cas
     assert "1,919 calls" in finding.title and finding.cost_ms is None and finding.severity == "medium"
     for other in ((1919, 938.0, 470.0), (19, 938.0, 270.0), (1919, 9.0, 2.0), (50, 0.0, 0.0)):
         assert not told(*other)
+
+
+def test_lines_at_which_the_program_was_seen_between_calls_are_told(profiled: Case) -> None:
+    program = read_program("import torch\nx = batch(rows)\ny = x.to(device)\nz = f(y)\n", "p.py")
+
+    def told(looks: int, *lines: tuple[int, int]) -> Finding:
+        seen = tuple((SourceLocation("p.py", line), found) for line, found in lines)
+        span = SteadySpan(232, 2560.0, 560.0, looks, seen)
+        case = replace(profiled, times=replace(profiled.times, span=span), programs=(program,))
+        (finding,) = outside_compiled.find(case)
+        return finding
+
+    finding = told(200, (2, 150), (3, 40), (4, 2))
+    assert [(line.line, line.text) for line in finding.evidence] == [
+        (2, "75 % of it: x = batch(rows)"), (3, "20 % of it: y = x.to(device)"),
+    ]  # fmt: skip
+    assert "DataLoader" in finding.advice
+    few = told(5, (2, 4))
+    assert not any("of it" in line.text for line in few.evidence) and "torch.profiler" in few.advice
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from inspector.capture.environment import BOOTSTRAP
 from inspector.capture.recorder import describe, tracebacks
 from inspector.capture.recorder.complete import compile_all
 from inspector.capture.recorder.guard import FAULT_LIMIT, Guards
-from inspector.capture.recorder.journal import user_location
+from inspector.capture.recorder.places import user_location
 from inspector.capture.recorder.session import LOWER_PRIORITY, NOT_TAKEN_UP, Session
 from inspector.capture.recorder.sink import Sink
 from inspector.readers.record import parse_record

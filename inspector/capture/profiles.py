@@ -29,6 +29,8 @@ from inspector.readers.variants import read_records
 FOLDER = "profile"
 SAID = {"compiled": "compiled, profiled", "eager": "in eager, profiled"}
 _MOST_CALLS = 5
+_USUAL = 0.25
+"""Of the median call: what five calls are off by without a cause, where others use the machine too."""
 _LONGEST_ROUND = 16
 """Calls of one round of the program's loop that are profiled as a whole."""
 _SETTLE = 16
@@ -112,9 +114,28 @@ def plan_calls(main: CompiledCallable, round_calls: int = 1) -> ProfilePlan | No
         later = first + -(first + 1) % round_calls
         starts = (later, later - round_calls)
         first = next((at for at in starts if steady <= at <= main.calls - calls - 2), first)
-    plan = ProfilePlan(main.order, first, calls)
+    plan = _like_usual(main, ProfilePlan(main.order, first, calls), round_calls)
     # Of a whole round no other number of calls is like all.
     return _known_sizes(main, plan) or _like_all(main, plan, calls if round_calls > 1 else 2)
+
+
+def _like_usual(main: CompiledCallable, plan: ProfilePlan, step: int) -> ProfilePlan:
+    """Where calls of the same sizes take another time in the middle of a run than at its beginning, as a
+    simulation's do: the first ones in a row that take what calls usually take, every `step` calls."""
+    times = main.steady_ms
+    # Of a long run the newest ones are known.
+    known = main.calls - len(times)
+    first = max(plan.first, known + (plan.first - known) % step)
+    starts = range(first, main.calls - plan.calls - 1, step)
+    if len(set(main.steady_sizes)) > 1 or not starts:
+        return plan
+    usual = statistics.median(times)
+
+    def off(first: int) -> float:
+        return abs(statistics.median(times[first - known :][: plan.calls]) - usual)
+
+    near = (first for first in starts if off(first) <= _USUAL * usual)
+    return replace(plan, first=next(near, None) or min(starts, key=off))
 
 
 def _known_sizes(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan | None:

@@ -28,8 +28,10 @@ _LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(|\btmpbuf_out\[\w+\] = (
 """Functions of Vectorized<float> that call scalar code for each lane (ATen/cpu/vec/vec512/vec512_float.h),
 and those that Inductor calls for each lane itself (torch/_inductor/codegen/cpp.py: CppVecOverrides)."""
 
-# auto tmp32 = remainder_integral(tmp6, tmp28); the last elements of a loop have the same once more.
-_DIVIDES = re.compile(r"\bauto (tmp\d+) = (?:remainder|floor_divide)_integral\(")
+# auto tmp32 = remainder_integral(tmp6, tmp28);
+_ASSIGNED = re.compile(r"\bauto (tmp\d+) =")
+_DIVIDES = re.compile(r" (?:remainder|floor_divide)_integral\(")
+_NAMES = re.compile(r"\btmp\d+\b")
 DIVISION = "integer division"
 """No CPU divides vectors of integers: ATen's do so lane by lane (torch/csrc/inductor/cpp_prefix.h)."""
 
@@ -131,6 +133,20 @@ def _end_of_block(lines: list[str], first: int) -> int:
     return len(lines) - 1
 
 
+def _divisions(text: str) -> int:
+    """How many of vectors of integers a loop's body has; what is divided once for many elements is none. The
+    last elements of a loop have the same once more."""
+    vectors, divided = set[str](), set[str]()
+    starts = [*_ASSIGNED.finditer(text)]
+    for match, following in zip(starts, [*(later.start() for later in starts[1:]), len(text)], strict=True):
+        value = text[match.end() : following]
+        if "at::vec::" in value or not vectors.isdisjoint(_NAMES.findall(value)):
+            vectors.add(match[1])
+            if _DIVIDES.match(value):
+                divided.add(match[1])
+    return len(divided)
+
+
 def _nest(text: str, line: int) -> LoopNest:
     bounds: dict[str, int | None] = {}
     filled = None
@@ -149,7 +165,7 @@ def _nest(text: str, line: int) -> LoopNest:
     for bound in bounds.values():
         points = None if points is None or bound is None else points * bound
     vectorised = "at::vec::" in text
-    divisions = len(set(_DIVIDES.findall(text))) if vectorised else 0
+    divisions = _divisions(text) if vectorised else 0
     lanes = _LANES.search(text) if vectorised else None
     return LoopNest(
         line=line,

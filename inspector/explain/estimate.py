@@ -178,18 +178,21 @@ def generated_ms(
         return max(memory, _gpu_arithmetic_ms(leaves, points, device), GPU_KERNEL_MS)
     vectorised = "at::vec::" in source
     active = threads if starts_threads(source) else 1
-    nanoseconds = 0.0
-    for leaf, count in zip(leaves, points, strict=True):
-        text, plain, heavy = _operations(leaf)
-        each = heavy * (VECTOR_HEAVY_NS if vectorised else SCALAR_HEAVY_NS)
-        each += plain * (VECTOR_NS if vectorised else SCALAR_NS)
-        each += len(_RANDOM.findall(text)) * RANDOM_NS
-        if "ops.indirect_indexing" in text or "set_indirect" in text:
-            each += GATHER_NS
-        if "atomic_add" in text:
-            each += ATOMIC_NS
-        nanoseconds += each * (count or 0)
+    nanoseconds = sum(
+        point_ns(leaf, vectorised) * (count or 0) for leaf, count in zip(leaves, points, strict=True)
+    )
     return max(memory, nanoseconds / active * 1e-6)
+
+
+def point_ns(leaf: SchedulerNode, vectorised: bool) -> float:
+    """One point of a scheduler node's loops in one thread of a CPU."""
+    text, plain, heavy = _operations(leaf)
+    each = heavy * (VECTOR_HEAVY_NS if vectorised else SCALAR_HEAVY_NS)
+    each += plain * (VECTOR_NS if vectorised else SCALAR_NS)
+    each += len(_RANDOM.findall(text)) * RANDOM_NS
+    if "ops.indirect_indexing" in text or "set_indirect" in text:
+        each += GATHER_NS
+    return each + ATOMIC_NS if "atomic_add" in text else each
 
 
 def _operations(leaf: SchedulerNode) -> tuple[str, int, int]:

@@ -21,7 +21,7 @@ from inspector.model.source import SourceLocation, numel
 
 from .case import CALLED, GraphCase, Launch, Role
 from .cpp_loops import GAIN, loop_nests
-from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms
+from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms, point_ns
 
 _LIBRARY = re.compile(
     r"\b(mm|addmm|bmm|baddbmm|bias_addmm|addmv|mv|dot|_int_mm|_scaled_mm|_scaled_grouped_mm|_grouped_mm|"
@@ -265,6 +265,18 @@ def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
     if leaves and all(is_copy(leaf) for leaf in leaves):
         return "copy"
     return "generated"
+
+
+def busiest_line(graph: GraphCase, launch: Launch) -> SourceLocation | None:
+    """The user's line of what takes most of a launch: of a generated kernel that of the loops which have most
+    to do by the estimate of their arithmetic. None where no line is known."""
+    reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
+    lines = {node.name: node.sources for node in graph.fusion.nodes if node.sources}
+    known = [leaf for leaf in launch.leaves if leaf.name in lines]
+    if len(launch.leaves) < 2 or not known:
+        return launch.sources[-1] if launch.sources else None
+    work = {leaf.name: (_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in known}
+    return lines[max(work, key=work.__getitem__)][-1]
 
 
 def _points(leaf: SchedulerNode, reader: IndexReader) -> int | None:

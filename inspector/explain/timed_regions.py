@@ -91,7 +91,11 @@ def timed_regions(
                 for region, end, clock in _regions_of_body(tree, body, reaching, waiting, robust):
                     carried = _carrying(owner, region) if looping else frozenset()
                     taken = _difference_statements(end, clock)
-                    rounds = looping or _told(end, clock, taken) or _training(body, region, clock)
+                    rounds = (
+                        looping
+                        or _told(_unwrapped(end, clock), clock, taken)
+                        or _training(body, region, clock)
+                    )
                     yield replace(
                         region,
                         logged=rounds and not any(map(_kept, taken)),
@@ -228,6 +232,16 @@ def _later(loop: ast.For, test: ast.expr) -> bool:
     else:
         counter = test
     return isinstance(counter, ast.Name) and counter.id in counted
+
+
+def _unwrapped(statement: ast.stmt, clock: str) -> ast.stmt:
+    """What takes the difference to a clock inside of ``with torch.no_grad():`` and the like."""
+    while isinstance(statement, ast.With | ast.AsyncWith | ast.Try):
+        inside = [item for item in statement.body if _difference_statements(item, clock)]
+        if not inside:
+            break
+        statement = inside[0]
+    return statement
 
 
 def _told(end: ast.stmt, clock: str, taken: Sequence[ast.stmt]) -> bool:

@@ -143,11 +143,14 @@ class GraphRuns:
 class SteadySpan:
     """From the end of a process's newest call that compiled to the end of its newest call of all, without the
     three longest times between two calls: `calls` of all its callables and backward passes, which took
-    `inside_ms` of it with what the recorder did."""
+    `inside_ms` of it with what the recorder did. Of so many `looks` at the program between two calls `lines`
+    has at which lines of the user's it was how often, the most frequent ones."""
 
     calls: int
     span_ms: float
     inside_ms: float
+    looks: int = 0
+    lines: tuple[tuple[SourceLocation, int], ...] = ()
 
     @property
     def outside(self) -> float:

@@ -185,7 +185,14 @@ def _load(data: dict[str, Any]) -> LoadSample:
 
 
 def _span(data: dict[str, Any]) -> SteadySpan:
-    return SteadySpan(int(data["calls"]), finite(data["span_ms"]), finite(data["inside_ms"]))
+    found = ((_optional_location(place), int(looks)) for place, looks in data.get("lines", ()))
+    return SteadySpan(
+        calls=int(data["calls"]),
+        span_ms=finite(data["span_ms"]),
+        inside_ms=finite(data["inside_ms"]),
+        looks=int(data.get("looks", 0)),
+        lines=tuple((place, looks) for place, looks in found if place is not None),
+    )
 
 
 def _event(data: dict[str, Any]) -> Event:

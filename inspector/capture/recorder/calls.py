@@ -25,7 +25,8 @@ except ImportError:  # Windows has none.
     resource = None  # type: ignore[assignment]
 
 from .guard import Guard, Guards
-from .journal import Entry, Journal, journal_of, user_location
+from .journal import Entry, Journal, journal_of
+from .places import user_location
 from .profiling import Profiling
 from .results import numbers
 from .sink import Sink
@@ -118,6 +119,7 @@ class Watch:
         results: Callable[[str, Any, Any], None] | None = None,
     ) -> None:
         self.journal = journal
+        journal.between.skip = self._not_the_users
         self.profiling = profiling
         self.results = results
         """Takes what the first call of each callable got and gave (results.py)."""

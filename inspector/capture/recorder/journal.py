@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
+from .between import Between
 from .guard import Guards
 from .load import Loads
 from .sink import Sink
@@ -104,6 +105,7 @@ class Journal:
         self._state_guard = guards.make("the state of torch")
         self.loads = Loads()
         self._load_guard = guards.make("the load of the machine")
+        self.between = Between(guards)
         self.also: dict[str, Callable[[], Any]] = {}
         """What other hooks add to the line: key -> what makes its value."""
         self._clear()
@@ -122,11 +124,12 @@ class Journal:
         self.worked = 0
         """Grows whenever Dynamo or Inductor works: a call during which it grew is a cold one."""
         self.loads.clear()
+        self.between.clear()
         self._since = self._until = self._inside = self._passed = 0
         """When the newest cold call ended and the newest of all, in nanoseconds; what those between took, all
         of ours included, and how many they are."""
-        self._gaps: list[int] = []
-        """The longest times between two of them."""
+        self._gaps: list[tuple[int, dict[str, int]]] = []
+        """The longest times between two of them, and which lines were seen in each."""
         self._next_write = 0.0
         self._pause = FIRST_WRITE_SECONDS
 
@@ -153,8 +156,9 @@ class Journal:
             self._events[key] = self._events.get(key, 0) + 1
 
     def note(self, entry: Entry) -> None:
-        """Before the first, second, third, fifth, ninth... call of its entry: how torch is set, and from the
-        first steady call on how busy the machine is."""
+        """Before a call of its entry; before the first, second, third, fifth, ninth... how torch is set, and
+        from the first steady call on how busy the machine is."""
+        self.between.ends()
         if not entry.calls & (entry.calls - 1):
             self._state_guard.run(self.states.note, entry.states)
             if entry.calls:
@@ -162,13 +166,20 @@ class Journal:
 
     def passed(self, opened: int, closed: int, cold: bool) -> None:
         """After a timed call that had the program's thread from `opened` to `closed`."""
+        lines = self.between.taken()
         if cold:
             self._since, self._inside, self._passed, self._gaps = closed, 0, 0, []
+            self.between.forget()
         else:
             self._inside += closed - opened
             self._passed += 1
-            self._gaps = sorted((*self._gaps, opened - self._until))[-GAPS_LIMIT:]
+            self._gaps.append((opened - self._until, lines))
+            self._gaps.sort(key=itemgetter(0))
+            for _, usual in self._gaps[:-GAPS_LIMIT]:
+                self.between.add(usual)
+            del self._gaps[:-GAPS_LIMIT]
         self._until = closed
+        self.between.begins(not cold)
 
     def state(self) -> Any:
         """The position of the state of the moment among `states`; None where it cannot be read."""
@@ -211,8 +222,10 @@ class Journal:
                 "load": self.loads.as_json(),
                 "steady_span": {
                     "calls": self._passed,
-                    "span_ms": (self._until - self._since - sum(self._gaps)) / 1e6,
+                    "span_ms": (self._until - self._since - sum(gap for gap, _ in self._gaps)) / 1e6,
                     "inside_ms": self._inside / 1e6,
+                    "looks": sum(self.between.seen.values()),
+                    "lines": self.between.as_json(),
                 },
                 "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
@@ -243,21 +256,3 @@ def counters() -> dict[str, int]:
 def _sizes_text(part: Any) -> str:
     """`8x512` of a tensor's sizes, `8` of one and `scalar` of none; words as they are."""
     return ("x".join(map(str, part)) or "scalar") if isinstance(part, tuple) else str(part)[:40]
-
-
-# What inspector.model.source.is_library knows, and commands such as bin/torchrun.
-_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|bin|lib(?:64)?[/\\]python3(?:\.\d+)?)[/\\]")
-
-
-def user_location(skip: Callable[[str], bool]) -> str | None:
-    """`FILE:LINE` of the innermost frame whose file `skip` does not know, one of the user's own before a
-    library's, which may compile for its user; None where there is none."""
-    frame, first = sys._getframe(1), None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith("<") and not skip(file):
-            if not _LIBRARY.search(file):
-                return f"{file}:{frame.f_lineno}"
-            first = first or f"{file}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return first

@@ -8,10 +8,10 @@ import statistics
 
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case
-from inspector.explain.launches import fetched_bytes
+from inspector.explain.launches import busiest_line, fetched_bytes
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.ledger import PARTS
-from inspector.explain.rule import timed
+from inspector.explain.rule import source_evidence, timed
 from inspector.model.account import Account
 from inspector.model.explain import Evidence, Finding, Ledger
 from inspector.model.two_sides import Block
@@ -46,6 +46,8 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         graph, largest = max(launches, key=lambda each: each[1].ms)
         text = f"the longest kernel, {timed(largest, largest.ms)}: {largest.name}"
         evidence.append(graph.launch_evidence(largest, text))
+        if line := busiest_line(graph, largest):
+            evidence.append(source_evidence(case, line))
     return Finding(
         rule="nothing_found" if missing else "healthy",
         severity="low",

@@ -16,7 +16,7 @@ from inspector.analysis.dataflow import operator
 from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import library_kernels, same_operator_other_kernel
 from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
-from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence
 from inspector.model.explain import Finding, Trial
@@ -38,6 +38,12 @@ _NO_LAYOUTS = (
     "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
 )
 _COPY = "aten::copy_"
+_INDEX_ADD = "index_add"
+_ADDS = (
+    "Inductor makes an index_put of this index_add, which sorts its indices first: add real numbers of 32 or "
+    "64 bits, torch.view_as_real(x) of complex ones, for which it writes a kernel of its own (atomic "
+    "additions); or call index_add in a torch.library.custom_op"
+)
 _Saved = tuple[GraphCase, Launch, float]
 """A call, and the milliseconds per steady call that eager's strides save, below 0 where they cost."""
 
@@ -131,6 +137,7 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
         more = sum(item.difference_ms for _, item in blocks[1:])
         others = f"; and {duration(more)} more in {plural(len(blocks) - 1, 'block')} like it" if more else ""
         convolution = case.gpu and set(block.operators) <= CONVOLUTIONS
+        adds = _adds_by_index(case, block)
         yield lost_finding(
             case,
             blocks,
@@ -144,11 +151,24 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
             else (
                 _NO_LAYOUTS
                 if convolution
+                else _ADDS
+                if adds
                 else f"compare what {short_kernel(compiled.name)} is given in output_code.py with eager's "
                 "call: strides, sizes, dtype"
             ),
-            trial=_WITHOUT_LAYOUTS if convolution else None,
+            trial=_WITHOUT_LAYOUTS if convolution else Trial(whole=(f"aten.{_INDEX_ADD}",)) if adds else None,
         )
+
+
+def _adds_by_index(case: Case, block: Block) -> bool:
+    """Whether the program's index_add is ATen's index_put in compiled code: what torch's decomposition makes
+    of it (torch/_refs: index_add) and Inductor has no kernel for, as of complex numbers."""
+    called = {
+        operator(launch.name).rstrip("_")
+        for graph, launch in case.launches()
+        if launch.role in CALLED and (graph.name, launch.call.index) in block.launches
+    }
+    return set(block.operators) == {_INDEX_ADD} and called == {"index_put"} and block.phase == "forward"
 
 
 def _copying(case: Case) -> Iterable[Finding]:

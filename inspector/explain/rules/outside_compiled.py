@@ -3,14 +3,16 @@ No faster kernel of a graph's can win what they take.
 
 Looks at: with a profile the operators outside of all graphs, in a call and between one and the next, and on
 a GPU the host's time for them; else, or where the profiled calls have little of it, how much of the time from
-the first steady call to the last passed between them. Silent where a graph breaks or a frame was given up:
-their findings have that.
+the first steady call to the last passed between them, and at which lines the recorder saw the program then
+(inspector/capture/recorder/between.py). Silent where a graph breaks or a frame was given up: their findings
+have that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from inspector.analysis.profile_work import HOOK
 from inspector.analysis.steady import MOST
@@ -19,11 +21,14 @@ from inspector.explain.case import Case
 from inspector.explain.doubts import profile_fits
 from inspector.explain.failures import compile_failures
 from inspector.explain.ledger import outside_share
-from inspector.explain.rule import Rule, Stage, block_evidence
+from inspector.explain.rule import Rule, Stage, block_evidence, source_evidence
+from inspector.model.calls import SteadySpan
 from inspector.model.explain import Evidence, Finding
 from inspector.model.two_sides import Block
 from inspector.units import duration, percent, plural
 
+_LEAST_PART = 0.05
+"""Of what passes between the calls: a line with less is not what to begin with."""
 _SHOWN = 3
 """Operators that a sentence names."""
 _BACKWARD = re.compile(r"^(\w+?)(?:Backward)+\d*$")
@@ -35,10 +40,9 @@ _STEP = ".step"
 _ADVICE = (
     "compile the functions that have these operators, too, or write them with fewer operators on more data"
 )
-_ADVICE_BETWEEN = (
-    "compile what the program does between these calls, too, or do less of it; a profile of the whole loop "
-    "(torch.profiler, py-spy) says what it is"
-)
+_ADVICE_BETWEEN = "compile what the program does between these calls, too, or do less of it"
+_ADVICE_UNSEEN = "; a profile of the whole loop (torch.profiler, py-spy) says what it is"
+_ADVICE_LINES = "; what makes data can run ahead of it (workers of a DataLoader), or where the model is"
 _ADVICE_LIBRARY = (
     "most of that is library calls, which run the same where they are compiled: do fewer of them, or on less"
 )
@@ -58,7 +62,7 @@ _FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 _COMPILING = "(dynamo_timed)"
 """torch/_dynamo/utils.py: dynamo_timed gives each phase of compiling to a profiler under such a name."""
 _FEW, _SHORT_MS = 20, 50.0
-"""Calls, and milliseconds, of which it is chance what lies between them."""
+"""Calls, and milliseconds, of which it is chance what lies between them; looks, too few for shares."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -78,6 +82,7 @@ def _between(case: Case) -> Iterable[Finding]:
     if span is None or span.calls < _FEW or span.span_ms < _SHORT_MS or span.outside < MOST:
         return
     untimed = _times_calls_alone(case)
+    lines = tuple(_seen_at(case, span))
     yield Finding(
         rule="outside_compiled",
         severity="low" if untimed else "medium",
@@ -88,11 +93,19 @@ def _between(case: Case) -> Iterable[Finding]:
         ),
         graph=None,
         cost_ms=None,
-        evidence=case.compile_lines[:1],
-        advice=_ADVICE_BETWEEN,
+        evidence=lines or case.compile_lines[:1],
+        advice=_ADVICE_BETWEEN + (_ADVICE_LINES if lines else _ADVICE_UNSEEN),
         how="measured",
         share=span.outside,
     )
+
+
+def _seen_at(case: Case, span: SteadySpan) -> Iterator[Evidence]:
+    """The lines that take most of what passes between the calls, with how much of it."""
+    for place, looks in span.lines[:_SHOWN] if span.looks >= _FEW else ():
+        if looks >= _LEAST_PART * span.looks:
+            line = source_evidence(case, place)
+            yield replace(line, text=f"{percent(looks / span.looks)} of it: {line.text}".removesuffix(": "))
 
 
 def _profiled(case: Case) -> Iterable[Finding]:

@@ -22,7 +22,7 @@ from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block
-from inspector.units import plural
+from inspector.units import duration, plural
 
 # rand = ops.rand(load_seed, index_expr)
 _DRAWS = re.compile(r"ops\.(?:rand|randn|randint64)\(")
@@ -38,43 +38,49 @@ _TRIAL = Trial(config=(("fallback_random", True),))
 def find(case: Case) -> Iterable[Finding]:
     slower = [item for item in slower_operators(case) if RANDOM.intersection(item.names)]
     told = {(item.graph.name, launch.call.index) for item in slower for launch in item.launches}
-    yield from _together(case, sorted(slower, key=lambda item: -item.ms[1]))
-    drawing = {(graph.name, launch.call.index) for graph, launch in case.launches() if draws(launch)} - told
-    for number, block in case.slower:
-        lost = _drawn_ms(case, block, drawing)
-        if lost[0] > 0 and not told.intersection(block.launches):
-            title = f"{label(block)}: {both_times(block)}, with random numbers of Inductor's own"
-            finding = lost_finding(
-                case, [(number, block)], rule="random_numbers", title=title, advice=_ADVICE, trial=_TRIAL
-            )
-            share = case.share(lost[0])
-            claims = (replace(finding.claims[0], ms=lost),)
-            lines = tuple(source_evidence(case, line) for line in _lines(case, block, drawing)[:2])
-            yield replace(
-                finding,
-                severity=severity_of(share),
-                cost_ms=lost[0],
-                share=share,
-                claims=claims,
-                evidence=(*lines, *finding.evidence[1 if lines else 0 :]),
-            )
-
-
-def _together(case: Case, slower: Sequence[Slower]) -> Iterable[Finding]:
-    """One finding: one setting has them all drawn by ATen."""
+    slower.sort(key=lambda item: -item.ms[1])
     made = [
         found_slower(case, item, "random_numbers", _title(item, len(slower) - 1), _ADVICE, _TRIAL)
         for item in slower
     ]
+    yield from _together(case, made, case.within_call(sum(item.ms[1] for item in slower)))
+    drawing = {(graph.name, launch.call.index) for graph, launch in case.launches() if draws(launch)} - told
+    lost = [
+        (ms, number, block)
+        for number, block in case.slower
+        if not told.intersection(block.launches) and (ms := _drawn_ms(case, block, drawing))[0] > 0
+    ]
+    lost.sort(key=lambda item: -item[0][0])
+    made = [_lost(case, number, block, ms, drawing) for ms, number, block in lost]
+    if more := sum(ms[0] for ms, _, _ in lost[1:]):
+        like = f"; and {duration(more)} more in {plural(len(lost) - 1, 'block')} like it"
+        made[0] = replace(made[0], title=made[0].title + like)
+    yield from _together(case, made, sum(ms[0] for ms, _, _ in lost))
+
+
+def _lost(
+    case: Case, number: int, block: Block, lost: Interval, drawing: AbstractSet[tuple[str, int]]
+) -> Finding:
+    """Of a block."""
+    title = f"{label(block)}: {both_times(block)}, with random numbers of Inductor's own"
+    finding = lost_finding(
+        case, [(number, block)], rule="random_numbers", title=title, advice=_ADVICE, trial=_TRIAL
+    )
+    lines = tuple(source_evidence(case, line) for line in _lines(case, block, drawing)[:2])
+    claims = (replace(finding.claims[0], ms=lost),)
+    return replace(finding, claims=claims, evidence=(*lines, *finding.evidence[1 if lines else 0 :]))
+
+
+def _together(case: Case, made: Sequence[Finding], cost: float) -> Iterable[Finding]:
+    """One finding: one setting has them all drawn by ATen."""
     if made:
-        cost = case.within_call(sum(item.ms[1] for item in slower))
         share = case.share(cost)
         yield replace(
             made[0],
             severity=severity_of(share),
             cost_ms=cost,
             share=share,
-            evidence=tuple(item for finding in made[:2] for item in finding.evidence),
+            evidence=tuple(dict.fromkeys(item for finding in made[:2] for item in finding.evidence)),
             claims=tuple(claim for finding in made for claim in finding.claims),
         )
 

@@ -14,7 +14,7 @@ from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.estimate import GPU_KERNEL_MS, memory_ms, peak
 from inspector.explain.launches import given_dtype, is_matmul
-from inspector.explain.rule import Rule, Stage, about, severity_of, timed
+from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Evidence, Finding, Trial
 
 WARNING = "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled"
@@ -27,6 +27,12 @@ _OTHERS = re.compile(r"tf32|tensorop_s1688|gemv|gemmSN|dot_kernel", re.IGNORECAS
 _HAS_TF32 = re.compile(r"A100|A10|A30|A40|H100|H200|GH200|B200|B100|L4|L40|RTX (30|40|50)|RTX A")
 _MEANT = re.compile(r"set_float32_matmul_precision\(\s*.highest|matmul\.allow_tf32\s*=\s*False")
 _ENABLED = re.compile(r"set_float32_matmul_precision|allow_tf32\s*=\s*True|fp32_precision")
+_DISTANCE = re.compile(r"\bcdist\(")
+_ADVICE = 'torch.set_float32_matmul_precision("high"), where 10 bits of mantissa are enough'
+_FOR_DISTANCES = (
+    "; in torch.cdist they are not for short distances, which are differences of large numbers (ATen's "
+    "_euclidean_dist): find the nearest by a product of your own, and compute its distance in float32"
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -53,10 +59,11 @@ def find(case: Case) -> Iterable[Finding]:
     costly.sort(key=lambda item: -item[0])
     share = case.share(cost)
     evidence = [Evidence(case.log_path, warned.line, WARNING)] if warned is not None else []
-    evidence += [
-        graph.launch_evidence(launch, f"{timed(launch, graph.ms(launch))} in float32: {launch.name}")
-        for _, graph, launch in costly[:3]
-    ]
+    for _, graph, launch in costly[:3]:
+        text = f"{timed(launch, graph.ms(launch))} in float32: {launch.name}"
+        evidence.append(graph.launch_evidence(launch, text))
+        evidence += (source_evidence(case, place) for place in launch.sources[:1])
+    distances = any(_DISTANCE.search(line.text or "") for line in evidence)
     yield Finding(
         rule="tf32_disabled",
         severity="low" if any(_MEANT.search(line) for line in lines) else severity_of(share),
@@ -65,7 +72,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=on_launches(((graph, launch, ms) for ms, graph, launch in costly), "estimated", cost),
         evidence=tuple(evidence),
-        advice='torch.set_float32_matmul_precision("high"), where 10 bits of mantissa are enough',
+        advice=_ADVICE + (_FOR_DISTANCES if distances else ""),
         share=share,
         trial=Trial(environment=(("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1"),)),
     )

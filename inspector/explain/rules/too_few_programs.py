@@ -6,9 +6,10 @@ reduction, but not those of an argmax or argmin (torch/_inductor/ir.py: Reductio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
+from inspector.analysis.dataflow import operator
 from inspector.analysis.two_sides import is_communication
 from inspector.explain.block_words import kernel_text, label, short_kernel
 from inspector.explain.case import Case
@@ -17,6 +18,8 @@ from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.in_force import cudnn_benchmark
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.fx import FxNode
+from inspector.model.source import numel
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import duration, plural
 
@@ -25,6 +28,31 @@ OVER_SHARE = 3
 cache (112 GB/s on an H200, whose 132 share 4.8 TB/s). What more programs win at least is beyond that."""
 
 _EXTREMES = frozenset({"argmax", "argmin"})
+_PLACED = (".max.dim", ".min.dim")
+"""Operators that have one of these for a half."""
+_REDUCES = _EXTREMES | frozenset(
+    {
+        "all",
+        "amax",
+        "amin",
+        "any",
+        "cumprod",
+        "cumsum",
+        "linalg_vector_norm",
+        "logcumsumexp",
+        "logsumexp",
+        "max",
+        "mean",
+        "median",
+        "min",
+        "prod",
+        "std",
+        "std_mean",
+        "sum",
+        "var",
+        "var_mean",
+    }
+)
 _REDUCTIONS = ("triton_red_", "triton_per_")
 _COOPERATIVE = Trial(config=(("triton.cooperative_reductions", True),))
 
@@ -46,21 +74,24 @@ def find(case: Case) -> Iterable[Finding]:
         if severity == "low":
             # Any program has some: below what two runs differ by, they are not worth a line.
             continue
+        reduced = _reduced(case, block, kernel)
+        lines = tuple(dict.fromkeys((*(node.source for node in reduced if node.source), *block.lines)))
+        own = f" for {operator(reduced[0].target)} in line {lines[0].line}" if reduced and lines else ""
         yield Finding(
             rule="too_few_programs",
             severity=severity,
             title=(
-                f"{label(block)}: {duration(kernel.taken_ms)} in {short_kernel(kernel.name)}, whose "
+                f"{label(block)}: {duration(kernel.taken_ms)}{own} in {short_kernel(kernel.name)}, whose "
                 f"{plural(kernel.programs or 0, 'program')} can't fill {available} multiprocessors"
                 f"{_in_eager(block, kernel)}"
             ),
             graph=block.graph,
             cost_ms=most,
             evidence=(
-                *(source_evidence(case, line) for line in block.lines[:2]),
+                *(source_evidence(case, line) for line in lines[:2]),
                 Evidence(sides.sources[-1] if sides.sources else case.facts.root, None, kernel_text(kernel)),
             ),
-            advice=_advice(case, block, kernel),
+            advice=_advice(case, block, kernel, reduced),
             how="measured",
             share=case.share(most),
             trial=_COOPERATIVE if kernel.name.startswith(_REDUCTIONS) else None,
@@ -80,13 +111,30 @@ def _idle(kernel: KernelTime, available: int) -> tuple[float, float] | None:
     return beyond * (1 - OVER_SHARE * filled), beyond * (1 - filled)
 
 
+def _reduced(case: Case, block: Block, kernel: KernelTime) -> list[FxNode]:
+    """The reductions and scans that a generated kernel is of, that of most elements first."""
+    found = []
+    for graph, launch in case.launches():
+        if launch.name == kernel.name and (graph.name, launch.call.index) in block.launches:
+            nodes = graph.artifacts.fx_nodes
+            of = (nodes[name] for name in launch.fx if name in nodes)
+            found += [(_given(node, nodes), node) for node in of if operator(node.target) in _REDUCES]
+    return [node for _, node in sorted(found, key=lambda item: -item[0])]
+
+
+def _given(node: FxNode, nodes: Mapping[str, FxNode]) -> int:
+    """Elements of its largest input, as far as they are known."""
+    metas = (nodes[name].meta for name in node.inputs if name in nodes)
+    return max((numel(meta.shape) or 0 for meta in metas if meta is not None), default=0)
+
+
 def _in_eager(block: Block, kernel: KernelTime) -> str:
     """What eager launches for the same, where that has more programs."""
     most = max((other.programs or 0 for other in block.eager_kernels), default=0)
     return f"; eager launches {most:,}" if kernel.programs and most > kernel.programs else ""
 
 
-def _advice(case: Case, block: Block, kernel: KernelTime) -> str:
+def _advice(case: Case, block: Block, kernel: KernelTime, reduced: Sequence[FxNode]) -> str:
     if block.operators and set(block.operators) <= CONVOLUTIONS and not cudnn_benchmark(case):
         return (
             "let cuDNN measure its algorithms: torch.backends.cudnn.benchmark = True; or try another dtype "
@@ -97,9 +145,9 @@ def _advice(case: Case, block: Block, kernel: KernelTime) -> str:
             "the backward pass sums over the whole of a small parameter's gradient: try "
             "triton.cooperative_reductions=True, or sum in two steps in a custom backward"
         )
-    if _EXTREMES.intersection(block.operators):
+    if _EXTREMES.intersection(block.operators) or any(node.target.endswith(_PLACED) for node in reduced[:1]):
         return (
-            "Inductor does not split the rows of an argmax: reduce in two steps, "
+            "Inductor does not split the rows of a maximum whose place is asked for: reduce in two steps, "
             "x.view(rows, parts, -1).max(-1) and then over the parts"
         )
     if kernel.name.startswith(_REDUCTIONS):
