@@ -260,7 +260,7 @@ def test_code_that_is_cpp_alone_is_found_and_nothing_is_asked_of_it(doors: Path,
     run = Run.open(folder)
     explanation = explain(run)
     (finding,) = explanation.findings
-    (evidence,) = finding.evidence
+    evidence = finding.evidence[0]
     assert (folder / evidence.path).name == "output_code.cpp" and (folder / evidence.path).is_file()
     there = find_destination(run, evidence)
     assert there.graph is run.graphs[0] and there.place == ("code", "code")

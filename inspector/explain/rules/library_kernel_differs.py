@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
 from inspector.analysis.dataflow import operator
@@ -18,9 +20,10 @@ from inspector.analysis.two_sides import library_kernels, same_operator_other_ke
 from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
 from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
-from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
 from inspector.model.replay import Restrided
+from inspector.model.source import Size
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import duration, plural
 
@@ -72,6 +75,7 @@ def find(case: Case) -> Iterable[Finding]:
         )
     yield from _blocks(case, {(graph.name, launch.call.index): saved for graph, launch, saved in calls})
     yield from _copying(case)
+    yield from _scattered(case)
 
 
 def _optimised(graph: GraphCase, launch: Launch) -> bool:
@@ -196,6 +200,67 @@ def _copying(case: Case) -> Iterable[Finding]:
         advice=_NO_LAYOUTS,
         trial=_WITHOUT_LAYOUTS,
     )
+
+
+def _scattered(case: Case) -> Iterable[Finding]:
+    """Products of a CPU that run the same kernel as in eager, behind copies of each matrix of a factor whose
+    rows and columns lie apart: Inductor wrote it in the order of what it is made of, the batch innermost."""
+    found = []
+    for number, block in [] if case.gpu else case.slower:
+        if _copied_ms(block) > MOST * block.difference_ms:
+            factors = [
+                (graph, launch, factor)
+                for graph, launch in case.launches()
+                if (graph.name, launch.call.index) in block.launches
+                and (factor := _apart(graph, launch)) is not None
+            ]
+            if factors:
+                found.append(((number, block), factors[0]))
+    if not found:
+        return
+    found.sort(key=lambda item: -_copied_ms(item[0][1]))
+    blocks = [item for item, _ in found]
+    block, (graph, launch, factor) = blocks[0][1], found[0][1]
+    copied = duration(sum(_copied_ms(item) for _, item in blocks))
+    others = f", with {plural(len(blocks) - 1, 'block')} like it" if len(blocks) > 1 else ""
+    lines = [line for node in graph.fusion.nodes if node.name in factor.made_by for line in node.sources[-1:]]
+    at = f" in line {lines[0].line}" if lines else ""
+    finding = lost_finding(
+        case,
+        blocks,
+        rule="library_kernel_differs",
+        title=f"{label(block)}: {both_times(block)}, the same library kernel, which copies each matrix of "
+        f"{factor.name} first, as neither rows nor columns lie together in strides {factor.strides}: "
+        f"{copied}{others}",
+        advice=f"write this factor row by row: .contiguous() behind what makes it{at}",
+    )
+    text = f"{timed(launch, graph.ms(launch))}: {launch.name}"
+    evidence = (*(source_evidence(case, line) for line in lines[:1]), graph.launch_evidence(launch, text))
+    yield replace(finding, evidence=(*finding.evidence[:1], *evidence, *finding.evidence[1:]))
+
+
+class _Factor(NamedTuple):
+    """A buffer that a product reads, its strides in elements, and the scheduler nodes that write it."""
+
+    name: str
+    strides: tuple[Size, ...]
+    made_by: frozenset[str]
+
+
+def _apart(graph: GraphCase, launch: Launch) -> _Factor | None:
+    """A factor of a batched product with strides that no BLAS takes, so that ATen copies each matrix of it
+    (aten/src/ATen/native/LinearAlgebra.cpp: bmm_out_or_baddbmm_, batch_items_contiguous_or_transposed)."""
+    if operator(launch.name) not in ("bmm", "baddbmm"):
+        return None
+    for leaf in (leaf for other in graph.launches for leaf in other.leaves):
+        for buffer in leaf.outputs:
+            size, stride = (buffer.layout.size, buffer.layout.stride) if buffer.layout else (None, None)
+            # As it stands in the call, in no other view.
+            if buffer.name in launch.call.arguments and size and stride and len(size) == 3:
+                inner = zip(size[1:], stride[1:], strict=True)
+                if all(extent != 1 and step != 1 for extent, step in inner):
+                    return _Factor(buffer.name, stride, frozenset({leaf.name}))
+    return None
 
 
 def _copied_ms(block: Block) -> float:
