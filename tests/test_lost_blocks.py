@@ -19,6 +19,7 @@ from inspector.explain.cpp_loops import LoopNest
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.launches import busiest_line
 from inspector.explain.least import Machine, achieved
 from inspector.explain.program import read_program
 from inspector.explain.rule import rank
@@ -49,6 +50,7 @@ from inspector.model.schedule import Buffer, Layout, LoopBody, SchedulerNode
 from inspector.model.source import LineSpan, SourceLocation
 from inspector.model.two_sides import Block, HostOperator, Joined, KernelTime, Sides, SideTotals
 from inspector.model.waste import WholeOperator
+from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
 
@@ -662,6 +664,20 @@ def test_a_factor_whose_rows_and_columns_lie_apart_is_copied_matrix_by_matrix(so
     told = case([lost], side(40.0, 6.0), side(70.0, 36.0), 40.0, 70.0)
     call = replace(launch.call, kernel="extern_kernels.bmm", arguments=("buf15", "buf16", "out=buf17"))
 
+    text = """
+class GraphModule(torch.nn.Module):
+    def forward(self, g: "f32[48, 256, 256]", h: "f32[48, 256, 32]"):
+        # File: model.py:312 in scan, code: M = G * L
+        mul: "f32[48, 256, 256]" = torch.ops.aten.mul.Tensor(g, g)
+        # File: model.py:316 in scan, code: torch.einsum("bclsh,bcshp->bclhp", M, x)
+        view: "f32[48, 256, 256]" = torch.ops.aten.reshape.default(mul, [48, 256, 256])
+        bmm: "f32[48, 256, 32]" = torch.ops.aten.bmm.default(view, h)
+        return (bmm,)
+"""
+    fx = parse_fx_graph(text, "fx.py")
+    graph = replace(graph, artifacts=replace(graph.artifacts, fx_after=fx))
+    launch = replace(launch, fx=("mul", "view", "bmm"))
+
     def found(stride: tuple[int, ...], kernel: str = "extern_kernels.bmm") -> list[Finding]:
         layout = Layout("FixedLayout", "", "cpu", "float32", (48, 256, 256), stride)
         buffer = Buffer("buf15", "ComputedBuffer", layout)
@@ -671,7 +687,12 @@ def test_a_factor_whose_rows_and_columns_lie_apart_is_copied_matrix_by_matrix(so
         return [finding for finding in library_kernel_differs.find(other) if "copies each" in finding.title]
 
     (finding,) = found((1, 12288, 48))
-    assert "strides (1, 12288, 48): 30.0 ms" in finding.title and ".contiguous()" in finding.advice
+    assert "strides (1, 12288, 48): 30.0 ms" in finding.title
+    assert finding.advice.endswith(".contiguous() behind what makes it in line 312")
+    called = replace(launch, role="library", call=call)
+    line = busiest_line(graph, called)
+    assert line is not None and line.line == 316
+    assert busiest_line(graph, replace(called, role="generated")) is None
     assert finding.claims[0].block == 0 and finding.claims[0].ms[1] == 30.0
     assert not found((65536, 256, 1)) and not found((65536, 1, 256))
     assert not found((1, 12288, 48), "extern_kernels.mm")

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from inspector.analysis.dataflow import operator
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
 from inspector.hardware.flops import Tensor, flops
@@ -268,15 +269,23 @@ def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
 
 
 def busiest_line(graph: GraphCase, launch: Launch) -> SourceLocation | None:
-    """The user's line of what takes most of a launch: of a generated kernel that of the loops which have most
-    to do by the estimate of their arithmetic. None where no line is known."""
-    reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
-    lines = {node.name: node.sources for node in graph.fusion.nodes if node.sources}
-    known = [leaf for leaf in launch.leaves if leaf.name in lines]
-    if len(launch.leaves) < 2 or not known:
-        return launch.sources[-1] if launch.sources else None
-    work = {leaf.name: (_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in known}
-    return lines[max(work, key=work.__getitem__)][-1]
+    """The user's line of a call of a library's or of ATen's; of a generated kernel that of the random numbers
+    which most of its arithmetic is for. None elsewhere: a kernel is of more lines than one."""
+    nodes = graph.artifacts.fx_nodes
+    if launch.role in CALLED:
+        wanted, names = operator(launch.name).rstrip("_"), set(launch.fx)
+    else:
+        reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
+        work = {
+            leaf.name: (_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in launch.leaves
+        }
+        most = max(work, key=work.__getitem__, default="")
+        wanted, names = (
+            "inductor_random",
+            {name for node in graph.fusion.nodes if node.name == most for name in node.fx},
+        )
+    found = (nodes[name] for name in names if name in nodes and operator(nodes[name].target) == wanted)
+    return next((node.source for node in found if node.source is not None), None)
 
 
 def _points(leaf: SchedulerNode, reader: IndexReader) -> int | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
-from inspector.analysis.dataflow import operator
+from inspector.analysis.dataflow import operator, shown
 from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import library_kernels, same_operator_other_kernel
 from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
@@ -23,7 +23,7 @@ from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
 from inspector.model.replay import Restrided
-from inspector.model.source import Size
+from inspector.model.source import Size, SourceLocation
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import duration, plural
 
@@ -223,8 +223,7 @@ def _scattered(case: Case) -> Iterable[Finding]:
     block, (graph, launch, factor) = blocks[0][1], found[0][1]
     copied = duration(sum(_copied_ms(item) for _, item in blocks))
     others = f", with {plural(len(blocks) - 1, 'block')} like it" if len(blocks) > 1 else ""
-    lines = [line for node in graph.fusion.nodes if node.name in factor.made_by for line in node.sources[-1:]]
-    at = f" in line {lines[0].line}" if lines else ""
+    at = f" in line {factor.line.line}" if factor.line is not None else ""
     finding = lost_finding(
         case,
         blocks,
@@ -235,16 +234,17 @@ def _scattered(case: Case) -> Iterable[Finding]:
         advice=f"write this factor row by row: .contiguous() behind what makes it{at}",
     )
     text = f"{timed(launch, graph.ms(launch))}: {launch.name}"
-    evidence = (*(source_evidence(case, line) for line in lines[:1]), graph.launch_evidence(launch, text))
-    yield replace(finding, evidence=(*finding.evidence[:1], *evidence, *finding.evidence[1:]))
+    made = () if factor.line is None else (source_evidence(case, factor.line),)
+    evidence = (*finding.evidence[:1], *made, graph.launch_evidence(launch, text), *finding.evidence[1:])
+    yield replace(finding, evidence=evidence)
 
 
 class _Factor(NamedTuple):
-    """A buffer that a product reads, its strides in elements, and the scheduler nodes that write it."""
+    """A buffer that a product reads, its strides in elements, and the line of what it holds."""
 
     name: str
     strides: tuple[Size, ...]
-    made_by: frozenset[str]
+    line: SourceLocation | None
 
 
 def _apart(graph: GraphCase, launch: Launch) -> _Factor | None:
@@ -259,7 +259,18 @@ def _apart(graph: GraphCase, launch: Launch) -> _Factor | None:
             if buffer.name in launch.call.arguments and size and stride and len(size) == 3:
                 inner = zip(size[1:], stride[1:], strict=True)
                 if all(extent != 1 and step != 1 for extent, step in inner):
-                    return _Factor(buffer.name, stride, frozenset({leaf.name}))
+                    place = launch.call.arguments.index(buffer.name)
+                    return _Factor(buffer.name, stride, _written_at(graph, launch, place))
+    return None
+
+
+def _written_at(graph: GraphCase, launch: Launch, place: int) -> SourceLocation | None:
+    """The line of what a product has at that place among its arguments, behind all views."""
+    nodes = graph.artifacts.fx_nodes
+    for node in (nodes[name] for name in launch.fx if name in nodes):
+        if operator(node.target) == operator(launch.name) and place < len(node.arguments):
+            made = nodes.get(shown(node.arguments[place], nodes))
+            return made.source if made is not None else None
     return None
 
 
