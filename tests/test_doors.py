@@ -224,6 +224,8 @@ def test_an_index_of_another_type(doors: Path, tmp_path: Path) -> None:
     shutil.copytree(doors / RANK / "backbone", rank / "backbone")
     (rank / "backbone" / "vllm_compile_cache.py").write_text("[1, 2]")
     assert "a list, where vLLM writes a dictionary" in str(Run.open(rank).facts().problems[0])
+    (rank / "backbone" / "vllm_compile_cache.py").write_text("1 + 1")
+    assert "no Python literal" in str(Run.open(rank).facts().problems[0])
 
 
 def test_kinds_and_sizes_of_a_mega_cache(doors: Path, tmp_path: Path) -> None:
@@ -260,7 +262,7 @@ def test_code_that_is_cpp_alone_is_found_and_nothing_is_asked_of_it(doors: Path,
     run = Run.open(folder)
     explanation = explain(run)
     (finding,) = explanation.findings
-    evidence = finding.evidence[0]
+    (evidence,) = finding.evidence
     assert (folder / evidence.path).name == "output_code.cpp" and (folder / evidence.path).is_file()
     there = find_destination(run, evidence)
     assert there.graph is run.graphs[0] and there.place == ("code", "code")

@@ -41,7 +41,7 @@ _POINTWISE = frozenset({
     "sign", "silu", "sin", "sinh", "softplus", "sqrt", "square", "sub", "tan", "tanh", "threshold", "trunc",
     "where", "xlogy",
 })
-_REDUCTIONS = frozenset({
+REDUCTIONS = frozenset({
     "sum", "mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin", "var", "std", "logsumexp",
 })
 # fmt: on
@@ -145,7 +145,7 @@ def _needs(values: Values, node: FxNode, part: Part) -> dict[str, Part]:
         return _product(node, part, shapes)
     if name == "convolution" and len(part) == len(shape):
         return {source: (same_for_all(part[0]), *whole(shape[1:]))}
-    if name in _REDUCTIONS:
+    if name in REDUCTIONS:
         return {source: kept} if (kept := _reduced(node, shape, part)) is not None else {}
     if name in _ALONG and len(part) == len(shape):
         along = dimension_of(node.arguments[1:2], len(shape), -1)

@@ -135,7 +135,7 @@ def _like_usual(main: CompiledCallable, plan: ProfilePlan, step: int) -> Profile
         return abs(statistics.median(times[first - known :][: plan.calls]) - usual)
 
     near = (first for first in starts if off(first) <= _USUAL * usual)
-    return replace(plan, first=next(near, None) or min(starts, key=off))
+    return replace(plan, first=next(near, min(starts, key=off)))
 
 
 def _known_sizes(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan | None:

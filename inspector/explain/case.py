@@ -325,11 +325,8 @@ class Case:
         """What one of these surely lost a call: no more than the call did, and what the rest of it won."""
         if self.sides is None:
             return 0.0
-        lost, ledger, times = (
-            least_lost_ms(self.sides.joined, self.wall_ms, block, self.times.eager_ms),
-            self.sides.ledger,
-            self.times,
-        )
+        lost = least_lost_ms(self.sides.joined, self.wall_ms, block, self.times.eager_ms)
+        ledger, times = self.sides.ledger, self.times
         if ledger is None or times.compiled_ms is None or times.eager_ms is None:
             return lost
         won = sum(max(-item.ms, 0.0) for item in ledger.differences) + max(ledger.unexplained_eager_ms, 0.0)
@@ -393,6 +390,10 @@ class Case:
         place = (graph.name, launch.call.index)
         blocks = self.sides.joined.blocks if self.sides is not None else ()
         return [block for block in blocks if place in block.launches]
+
+    def launches_of(self, block: Block) -> Iterator[tuple[GraphCase, Launch]]:
+        """Those of `launches` that a block is of."""
+        return (each for each in self.launches() if (each[0].name, each[1].call.index) in block.launches)
 
     def role_ms(self, *roles: Role) -> float:
         """Milliseconds per steady call of the launches with one of these roles."""

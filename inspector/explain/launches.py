@@ -271,21 +271,21 @@ def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
 def busiest_line(graph: GraphCase, launch: Launch) -> SourceLocation | None:
     """The user's line of a call of a library's or of ATen's; of a generated kernel that of the random numbers
     which most of its arithmetic is for. None elsewhere: a kernel is of more lines than one."""
-    nodes = graph.artifacts.fx_nodes
     if launch.role in CALLED:
-        wanted, names = operator(launch.name).rstrip("_"), set(launch.fx)
+        wanted, names = operator(launch.name).rstrip("_"), launch.fx
     else:
-        reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
-        work = {
-            leaf.name: (_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in launch.leaves
-        }
-        most = max(work, key=work.__getitem__, default="")
-        wanted, names = (
-            "inductor_random",
-            {name for node in graph.fusion.nodes if node.name == most for name in node.fx},
-        )
+        wanted, names = "inductor_random", _of_busiest(graph, launch)
+    nodes = graph.artifacts.fx_nodes
     found = (nodes[name] for name in names if name in nodes and operator(nodes[name].target) == wanted)
     return next((node.source for node in found if node.source is not None), None)
+
+
+def _of_busiest(graph: GraphCase, launch: Launch) -> tuple[str, ...]:
+    """The FX nodes of those loops of a generated kernel that have most arithmetic by the estimate."""
+    reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
+    work = {leaf.name: (_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in launch.leaves}
+    most = max(work, key=work.__getitem__, default="")
+    return next((node.fx for node in graph.fusion.nodes if node.name == most), ())
 
 
 def _points(leaf: SchedulerNode, reader: IndexReader) -> int | None:

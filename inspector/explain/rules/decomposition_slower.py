@@ -117,8 +117,8 @@ def _gradients(case: Case) -> Iterable[Finding]:
 def _evidence(case: Case, item: _Gradient) -> Iterable[Evidence]:
     """The generated kernel that takes longest, and the user's line that it is of."""
     worst = max(item.pieces, key=lambda kernel: kernel.ms)
-    for graph, launch in case.launches():
-        if (graph.name, launch.call.index) in item.block.launches and launch.name == worst.name:
+    for graph, launch in case.launches_of(item.block):
+        if launch.name == worst.name:
             yield from (source_evidence(case, place) for place in launch.sources[:1])
             yield graph.launch_evidence(launch, kernel_text(worst))
             return

@@ -9,7 +9,7 @@ channels-last. Or it runs the same kernel, and copies into the layout that this 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -140,8 +140,7 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
         eager, compiled = _longest(block)
         more = sum(item.difference_ms for _, item in blocks[1:])
         others = f"; and {duration(more)} more in {plural(len(blocks) - 1, 'block')} like it" if more else ""
-        convolution = case.gpu and set(block.operators) <= CONVOLUTIONS
-        adds = _adds_by_index(case, block)
+        advice, trial = _way_out(case, block, compiled)
         yield lost_finding(
             case,
             blocks,
@@ -150,27 +149,29 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
                 f"{label(block)}: {both_times(block)}, by another library kernel: "
                 f"{kernel_text(eager)}; {kernel_text(compiled)}{others}"
             ),
-            advice=_FAST_PATH
-            if FAST_PATHS.intersection(block.operators)
-            else (
-                _NO_LAYOUTS
-                if convolution
-                else _ADDS
-                if adds
-                else f"compare what {short_kernel(compiled.name)} is given in output_code.py with eager's "
-                "call: strides, sizes, dtype"
-            ),
-            trial=_WITHOUT_LAYOUTS if convolution else Trial(whole=(f"aten.{_INDEX_ADD}",)) if adds else None,
+            advice=advice,
+            trial=trial,
         )
+
+
+def _way_out(case: Case, block: Block, compiled: KernelTime) -> tuple[str, Trial | None]:
+    """What to do about another library kernel, and the setting that tries it."""
+    layouts = _WITHOUT_LAYOUTS if case.gpu and set(block.operators) <= CONVOLUTIONS else None
+    if FAST_PATHS.intersection(block.operators):
+        return _FAST_PATH, layouts
+    if layouts is not None:
+        return _NO_LAYOUTS, layouts
+    if _adds_by_index(case, block):
+        return _ADDS, Trial(whole=(f"aten.{_INDEX_ADD}",))
+    given = f"compare what {short_kernel(compiled.name)} is given in output_code.py with eager's call"
+    return f"{given}: strides, sizes, dtype", None
 
 
 def _adds_by_index(case: Case, block: Block) -> bool:
     """Whether the program's index_add is ATen's index_put in compiled code: what torch's decomposition makes
     of it (torch/_refs: index_add) and Inductor has no kernel for, as of complex numbers."""
     called = {
-        operator(launch.name).rstrip("_")
-        for graph, launch in case.launches()
-        if launch.role in CALLED and (graph.name, launch.call.index) in block.launches
+        operator(launch.name).rstrip("_") for _, launch in case.launches_of(block) if launch.role in CALLED
     }
     return set(block.operators) == {_INDEX_ADD} and called == {"index_put"} and block.phase == "forward"
 
@@ -180,63 +181,66 @@ def _copying(case: Case) -> Iterable[Finding]:
     wants: a backward's, whose forward one Inductor made channels-last."""
     blocks = [
         item
-        for item in ([] if case.gpu else case.slower)
+        for item in _behind_copies(case)
         if CONVOLUTIONS.issuperset(item[1].operators)
-        and _copied_ms(item[1]) > MOST * item[1].difference_ms
         and not any(graph.name == item[1].graph and _layouts_off(graph) for graph in case.graphs)
     ]
-    if not blocks:
-        return
-    blocks.sort(key=lambda item: -_copied_ms(item[1]))
-    block = blocks[0][1]
-    copied = duration(sum(_copied_ms(item) for _, item in blocks))
-    others = f", with {plural(len(blocks) - 1, 'block')} like it" if len(blocks) > 1 else ""
-    yield lost_finding(
-        case,
-        blocks,
-        rule="library_kernel_differs",
-        title=f"{label(block)}: {both_times(block)}, the same library kernel, which copies what it is handed "
-        f"into another layout: {copied}{others}",
-        advice=_NO_LAYOUTS,
-        trial=_WITHOUT_LAYOUTS,
-    )
+    if blocks:
+        what = "what it is handed into another layout"
+        yield _of_copies(case, blocks, what, _NO_LAYOUTS, _WITHOUT_LAYOUTS)
 
 
 def _scattered(case: Case) -> Iterable[Finding]:
     """Products of a CPU that run the same kernel as in eager, behind copies of each matrix of a factor whose
     rows and columns lie apart: Inductor wrote it in the order of what it is made of, the batch innermost."""
-    found = []
-    for number, block in [] if case.gpu else case.slower:
-        if _copied_ms(block) > MOST * block.difference_ms:
-            factors = [
-                (graph, launch, factor)
-                for graph, launch in case.launches()
-                if (graph.name, launch.call.index) in block.launches
-                and (factor := _apart(graph, launch)) is not None
-            ]
-            if factors:
-                found.append(((number, block), factors[0]))
+    found = [
+        (item, graph, launch, factor)
+        for item in _behind_copies(case)
+        for graph, launch in case.launches_of(item[1])
+        if (factor := _apart(graph, launch)) is not None
+    ]
     if not found:
         return
-    found.sort(key=lambda item: -_copied_ms(item[0][1]))
-    blocks = [item for item, _ in found]
-    block, (graph, launch, factor) = blocks[0][1], found[0][1]
-    copied = duration(sum(_copied_ms(item) for _, item in blocks))
-    others = f", with {plural(len(blocks) - 1, 'block')} like it" if len(blocks) > 1 else ""
+    _, graph, launch, factor = found[0]
+    blocks = list(dict.fromkeys(item for item, *_ in found))
     at = f" in line {factor.line.line}" if factor.line is not None else ""
-    finding = lost_finding(
-        case,
-        blocks,
-        rule="library_kernel_differs",
-        title=f"{label(block)}: {both_times(block)}, the same library kernel, which copies each matrix of "
-        f"{factor.name} first, as neither rows nor columns lie together in strides {factor.strides}: "
-        f"{copied}{others}",
-        advice=f"write this factor row by row: .contiguous() behind what makes it{at}",
+    what = (
+        f"each matrix of {factor.name} first, as neither rows nor columns lie together in strides "
+        f"{factor.strides}"
     )
+    advice = f"write this factor row by row: .contiguous() behind what makes it{at}"
+    finding = _of_copies(case, blocks, what, advice)
     text = f"{timed(launch, graph.ms(launch))}: {launch.name}"
     made = () if factor.line is None else (source_evidence(case, factor.line),)
     evidence = (*finding.evidence[:1], *made, graph.launch_evidence(launch, text), *finding.evidence[1:])
     yield replace(finding, evidence=evidence)
+
+
+def _behind_copies(case: Case) -> list[tuple[int, Block]]:
+    """Blocks of a CPU, with their places, whose copies are most of what they lost, the longest first."""
+    blocks = [
+        item
+        for item in ([] if case.gpu else case.slower)
+        if _copied_ms(item[1]) > MOST * item[1].difference_ms
+    ]
+    return sorted(blocks, key=lambda item: -_copied_ms(item[1]))
+
+
+def _of_copies(
+    case: Case, blocks: Sequence[tuple[int, Block]], what: str, advice: str, trial: Trial | None = None
+) -> Finding:
+    block = blocks[0][1]
+    copied = duration(sum(_copied_ms(item) for _, item in blocks))
+    others = f", with {plural(len(blocks) - 1, 'block')} like it" if len(blocks) > 1 else ""
+    return lost_finding(
+        case,
+        blocks,
+        rule="library_kernel_differs",
+        title=f"{label(block)}: {both_times(block)}, the same library kernel, which copies {what}: "
+        f"{copied}{others}",
+        advice=advice,
+        trial=trial,
+    )
 
 
 class _Factor(NamedTuple):

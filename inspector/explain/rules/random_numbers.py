@@ -93,11 +93,7 @@ def _title(item: Slower, others: int) -> str:
 def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> Interval:
     """What launches that draw lost of a block: no more than they take, and no less than what the block lost
     beyond all that its other launches take."""
-    took = {
-        (graph.name, launch.call.index): graph.ms(launch)
-        for graph, launch in case.launches()
-        if (graph.name, launch.call.index) in block.launches
-    }
+    took = {(graph.name, launch.call.index): graph.ms(launch) for graph, launch in case.launches_of(block)}
     whole = sum(took.values())
     drawn = sum(ms for place, ms in took.items() if place in drawing)
     if not whole or not drawn:
@@ -110,8 +106,8 @@ def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -
 def _lines(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> tuple[SourceLocation, ...]:
     """Where what the block's launches draw is asked for."""
     found: dict[SourceLocation, None] = {}
-    for graph, launch in case.launches():
-        if (graph.name, launch.call.index) in drawing & set(block.launches):
+    for graph, launch in case.launches_of(block):
+        if (graph.name, launch.call.index) in drawing:
             nodes = graph.artifacts.fx_nodes
             asked = (nodes[name] for name in launch.fx if name in nodes)
             found |= {

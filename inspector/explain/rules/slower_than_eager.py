@@ -206,7 +206,7 @@ def _whole(case: Case, block: Block) -> tuple[str, ...]:
     """What eager calls and compiled code does not: by eager's profile, else in the block's longest kernel."""
     if names := as_eager(case, block):
         return names
-    own = [item for item in case.launches() if (item[0].name, item[1].call.index) in block.launches]
+    own = list(case.launches_of(block))
     return kept_whole(*max(own, key=lambda item: item[0].ms(item[1]))) if own else ()
 
 

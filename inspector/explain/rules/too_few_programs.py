@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspector.analysis.call_nodes import CONVOLUTIONS
 from inspector.analysis.dataflow import operator
 from inspector.analysis.two_sides import is_communication
+from inspector.analysis.unread import REDUCTIONS
 from inspector.explain.block_words import kernel_text, label, short_kernel
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
@@ -30,29 +31,10 @@ cache (112 GB/s on an H200, whose 132 share 4.8 TB/s). What more programs win at
 _EXTREMES = frozenset({"argmax", "argmin"})
 _PLACED = (".max.dim", ".min.dim")
 """Operators that have one of these for a half."""
-_REDUCES = _EXTREMES | frozenset(
-    {
-        "all",
-        "amax",
-        "amin",
-        "any",
-        "cumprod",
-        "cumsum",
-        "linalg_vector_norm",
-        "logcumsumexp",
-        "logsumexp",
-        "max",
-        "mean",
-        "median",
-        "min",
-        "prod",
-        "std",
-        "std_mean",
-        "sum",
-        "var",
-        "var_mean",
-    }
-)
+_REDUCES = REDUCTIONS | {
+    "cumprod", "cumsum", "linalg_vector_norm", "logcumsumexp", "max", "median", "min", "std_mean", "var_mean",
+}  # fmt: skip
+"""Reductions, as FX graphs name them, and scans."""
 _REDUCTIONS = ("triton_red_", "triton_per_")
 _COOPERATIVE = Trial(config=(("triton.cooperative_reductions", True),))
 
@@ -114,8 +96,8 @@ def _idle(kernel: KernelTime, available: int) -> tuple[float, float] | None:
 def _reduced(case: Case, block: Block, kernel: KernelTime) -> list[FxNode]:
     """The reductions and scans that a generated kernel is of, that of most elements first."""
     found = []
-    for graph, launch in case.launches():
-        if launch.name == kernel.name and (graph.name, launch.call.index) in block.launches:
+    for graph, launch in case.launches_of(block):
+        if launch.name == kernel.name:
             nodes = graph.artifacts.fx_nodes
             of = (nodes[name] for name in launch.fx if name in nodes)
             found += [(_given(node, nodes), node) for node in of if operator(node.target) in _REDUCES]
