@@ -182,7 +182,7 @@ async def test_the_second_stop_kills(monkeypatch: pytest.MonkeyPatch) -> None:
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
         await press(pilot, "tab", "x")
         await until(pilot, lambda: "kill" in lines(app)[-1] and "no" in text(app))
-        assert "stopping" in lines(app)[0]
+        await until(pilot, lambda: "stopping" in lines(app)[0])
         await press(pilot, "x")
         await until(pilot, lambda: isinstance(app.screen, FirstScreen))
         outcome = capture_of(app).outcome
