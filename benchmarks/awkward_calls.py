@@ -54,6 +54,8 @@ MIXED_FILTERS = (
     (1, 32, 32, 1, 8000, 256),
 )
 """Batch, channels in and out, groups, length, taps."""
+SCANS = (((16, 512, 128), 1), ((16, 128, 512), 2), ((2048, 1024), 1), ((8, 4096, 16), 1))
+"""Shapes, and the dimension that is summed along."""
 CONVOLUTIONS = ((768, 4095, 3), (512, 1024, 4), (512, 2048, 7))
 
 
@@ -377,6 +379,34 @@ def main() -> None:
             torch.testing.assert_close(whole(x, y), apart(x, y))
             what = f"{count:,} of {str(kind)[6:]} {name}"
             compare(what, lambda: whole(x, y), lambda: apart(x, y), device)  # noqa: B023
+    running_sums(device)
+
+
+def logs_summed(x: Tensor, dim: int) -> Tensor:
+    return torch.logcumsumexp(x * 2, dim)
+
+
+def numbers_summed(x: Tensor, dim: int) -> Tensor:
+    x = x * 2
+    most = x.amax(dim, keepdim=True)
+    return ((x - most).double().exp().cumsum(dim).log() + most).to(x.dtype)
+
+
+def running_sums(device: str) -> None:
+    print("running sums of exponentials, compiled: as logarithms, as doubles")
+    for shape, dim in SCANS:
+        for trained in (False, True):
+            torch._dynamo.reset()
+            x = torch.randn(shape, device=device, requires_grad=trained)
+            library, other = torch.compile(logs_summed), torch.compile(numbers_summed)
+            torch.testing.assert_close(library(x, dim), other(x, dim), rtol=1e-4, atol=1e-4)
+
+            def called(call: Callable[[Tensor, int], Tensor]) -> object:
+                made = call(x, dim)  # noqa: B023
+                return torch.autograd.grad(made.sum(), x) if trained else made  # noqa: B023
+
+            what = f"{shape} along {dim}{', trained' if trained else ''}"
+            compare(what, lambda: called(library), lambda: called(other), device)  # noqa: B023
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ CPU = Peaks(
     reference="measured 2026-11-21",
     torch="2.13.0",
     threads=2,
-    costs=Costs(graph_s=3e-5),
+    costs=Costs(graph_s=3e-5, subnormal_times=1.0),
 )
 
 H200 = datasheet_peaks("NVIDIA H200")

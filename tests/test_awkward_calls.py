@@ -193,6 +193,12 @@ def test_short_rows_are_put_in_order_by_minimum_and_maximum(
         assert not said(x, places, made, gpu=False), "where they lay is asked for"
 
 
+def test_running_sums_of_exponentials_are_slow_on_a_cpu() -> None:
+    x = node("x", (16, "s0", 128))
+    made = node("made", (16, "s0", 128), "logcumsumexp.default", "x", "1")
+    assert said(x, made, gpu=False) == "tensors of 16xnx128" and not said(x, made)
+
+
 def test_what_is_claimed_is_a_part_of_what_such_calls_take(corpus: Path) -> None:
     case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
     (graph,) = case.graphs

@@ -180,6 +180,20 @@ def test_a_profile_is_of_calls_that_take_what_calls_usually_take() -> None:
     assert late is not None and 4740 + 57 <= late.first <= 4740 + 60
 
 
+def test_a_profile_is_of_a_training_that_an_evaluation_behind_it_compiles_once_more() -> None:
+    names, took = [0] * 60 + [1] * 3, [20.0] * 60 + [5.0] * 3
+    sizes: Any = (("training", "24x32"), ("24x32",))
+    trained = made(took, (900.0, 400.0), sizes=sizes, steady_sizes=tuple(names), cold_index=(0, 61))
+    plan, alone = plan_calls(trained), plan_calls(made(took[:60], (900.0,)))
+    assert plan == alone and plan is not None and plan.first + plan.calls < 60
+    # Of many calls the newest are known.
+    newest = replace(trained, steady_ms=trained.steady_ms[-20:], steady_sizes=trained.steady_sizes[-20:])
+    of_those = plan_calls(newest)
+    assert of_those is not None and 40 < of_those.first < 60 - of_those.calls
+    later = plan_calls(replace(trained, cold_index=(0, 20)))
+    assert later is not None and later.first > 20
+
+
 # -- whether it paid
 
 

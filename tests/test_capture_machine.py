@@ -41,7 +41,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Device]:
         devices.append(device)
         threads = 4 if device.kind == "cpu" else None
         day = "measured 2026-11-26"
-        return Peaks(device.name, "measured", 1e10, reference=day, threads=threads, costs=Costs())
+        return Peaks(
+            device.name, "measured", 1e10, reference=day, threads=threads, costs=Costs(subnormal_times=1.0)
+        )
 
     monkeypatch.setattr(hardware, "measure_peaks", measure)
     return devices

@@ -403,6 +403,40 @@ def test_a_first_call_in_the_time_is_loud_where_it_turns_the_conclusion(softmax:
         assert finding.severity == severity
 
 
+SIMULATED = """
+import time, torch
+sim = torch.compile(model)
+total, kept = 0.0, []
+start = time.perf_counter()
+for _ in range(60):
+    x = torch.randn(8)
+    value, _ = sim(x)
+    pair = value[:4] + value[4:]
+    total += pair.sum().item()
+took = time.perf_counter() - start
+print(total, 60 / took)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "job"),
+    [
+        ("    total += pair.sum().item()", True),
+        ("    kept.append(pair)", True),
+        ("    kept.append(time.perf_counter())", False),
+        ("    total += len(x)", False),
+        ("    last = pair.sum()", False),
+    ],
+)
+def test_a_job_that_collects_what_compiled_code_gives_measures_all_of_itself(
+    softmax: Case, line: str, job: bool
+) -> None:
+    told = program(SIMULATED.replace("    total += pair.sum().item()", line))
+    (region,) = told.regions
+    assert region.job == job and region.includes_first_call
+    assert bool(list(benchmark_artifact.find(replace(softmax, programs=(told,))))) != job
+
+
 def test_a_script_that_graphs_name_too_is_read_once(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,6 +248,20 @@ def test_tensors_of_inference_mode_are_told_apart_from_others_by_where_they_were
     assert "same dtype, rank, strides and device" in compiled_again(("step", 3, other)).advice
 
 
+def test_a_graph_that_only_has_other_sizes_tells_more_than_one_of_another_kind_of_tensor() -> None:
+    """As a cache that grows in a decoder whose prompts were made outside of inference mode."""
+    kind = (
+        "0/2: tensor 'ids' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet()"
+    )
+    size = "0/0: tensor 'ids' size mismatch at index 1. expected 73, actual 27"
+    listed = "0/1: ___check_type_id(cache, 140661768942400), type=<class 'list'>  # cache is None"
+    again = Recompile("forward", None, (kind, listed, "User stack trace:", size), "0/3", 1)
+    assert again.headline == size
+    assert replace(again, reasons=(listed, kind)).headline == listed.partition("  #")[0]
+    assert replace(again, reasons=("0/1: n == 4", size)).headline == "0/1: n == 4"
+    assert replace(again, reasons=()).headline == "no reason given"
+
+
 def test_what_dynamo_puts_around_a_librarys_module_has_no_name_of_torchs() -> None:
     around = SourceLocation("/x/site-packages/torch/_dynamo/external_utils.py", 67, "inner")
     users = SourceLocation("/home/user/train.py", 5)
@@ -270,6 +284,18 @@ def test_the_function_that_is_compiled_most_often_is_named_with_its_most_frequen
     assert finding.trial is not None and not finding.trial.dynamic
 
 
+def test_of_several_numbers_the_one_that_changes_most_is_named() -> None:
+    steps = [("leapfrog", 9, f"n_steps == {number}") for number in range(3, 8)]
+    finding = compiled_again(("leapfrog", 9, "eps == 0.05"), *steps)
+    assert finding.title == "leapfrog is compiled again 6 times: 5 of the 6 like n_steps == 3"
+    assert "pass it as a tensor" in finding.advice
+    program = read_program("for _ in range(n_steps):\n    q = q + eps * p", "a.py")
+    counted = replace(bare(), programs=(program,))
+    for checked in ("n_steps", "L['n_steps']"):
+        assert "what one step does" in recompiles._advice(counted, "number", checked=checked)[0]
+    assert "pass it as a tensor" in recompiles._advice(counted, "number", checked="eps")[0]
+
+
 def test_what_a_function_is_resumed_with_is_a_part_of_it() -> None:
     size = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
     parts = [(f"torch_dynamo_resume_in_forward_at_{line}", line, size) for line in (14, 15)]
@@ -286,6 +312,13 @@ def test_what_a_break_hands_on_is_advised_on_where_it_is_met_most() -> None:
     stride = "tensor 'gold' stride mismatch at index 0. expected 9, actual 8"
     assert "take the break away" in compiled_again(("step", 75, stride), *coins).advice
     assert "strides" in compiled_again(("step", 75, stride), ("step", 75, stride), *coins[:1]).advice
+
+
+def test_one_tensor_handed_over_twice_at_first_is_no_alarm() -> None:
+    found = compiled_again(("diagonal", 9, "m2 is m1"), ("diagonal", 9, "m2 is x2"))
+    assert found.severity == "medium" and "tensors of their own" in found.advice
+    assert compiled_again(("f", 9, "m2 is m1"), ("f", 9, "n == 3")).severity == "high"
+    assert recompiles.guard_kind("flag is True") == "flag"
 
 
 def test_one_function_and_one_guard_need_no_counts() -> None:

@@ -791,6 +791,18 @@ def test_a_view_that_runs_as_in_eager_does_no_work_of_a_calls() -> None:
     assert both == {0: CallNodes((0,), False), 1: CallNodes((0,), False)}
 
 
+def test_seeds_are_no_calls_of_the_programs_and_the_numbers_are_the_kernels() -> None:
+    """Inductor draws the seeds of all random numbers of a graph at once, at the first of their lines."""
+    program = program_graph("0/0", program_of(ANGLE.replace("l_x_.angle()", "torch.rand_like(l_x_)"), "g"))
+    launches = (call(0, "aten.randint.low_out", "fallback"), call(1, "cpp_fused_rand_0", "cpp"))
+    seeds = fx_node("seeds", "torch.ops.prims.inductor_seeds.default")
+    nodes = fx_graph(seeds, fx_node("random", "torch.ops.prims.inductor_random.default"))
+    links = [CallLink(0, (), (), ("seeds",), ()), CallLink(1, (), (), ("random",), ())]
+    linked = Linkage(tuple(links), (("seeds", ("phase",)), ("random", ("phase",))))
+    both = nodes_of_calls(artifacts(output=code(*launches), fx=nodes), linked, program)
+    assert both == {0: CallNodes((), False), 1: CallNodes((0,), False)}
+
+
 @pytest.mark.parametrize(("view_ms", "said"), [(0.1, "2 -> 3 kernels"), (6.0, SAME_KERNEL)])
 def test_a_view_of_both_sides_is_not_what_a_block_does(view_ms: float, said: str) -> None:
     view = KernelTime("view_as_real", 1.0, view_ms)

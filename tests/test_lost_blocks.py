@@ -525,17 +525,33 @@ def test_layouts_that_a_library_changes_are_what_its_conversions_take(softmax_fa
     assert not list(library_conversions.find(replace(told, graphs=softmax_fallback.graphs)))
 
 
+def test_a_kernel_of_much_other_work_draws_a_few_numbers_in_no_more_than_they_take(
+    softmax_fallback: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A particle filter draws two numbers for each particle in the kernel that weighs it by sixty beams."""
+    graph = softmax_fallback.graphs[0]
+    leaf = graph.launches[0].leaves[0]
+    body = LoopBody("body", (), (), ("randn = ops.randn(load_seed, index_expr)",))
+    drawn = replace(leaf, body=body, sizes=((10_000,), ()))
+    launch = replace(graph.launches[0], leaves=(leaf, drawn))
+    operator = WholeOperator("randn", "randn", "randn()", (), ("n",), (0,), None)
+    slower = Slower(graph, (operator,), (launch,), 9.0, "0.10 ms, in eager", "profiled", (2.0, 8.0))
+    most = random_numbers._bounded(softmax_fallback, slower).ms[1]
+    threads = (softmax_fallback.threads or 1) if "#pragma omp parallel" in launch.source else 1
+    assert most == pytest.approx(10_000 * random_numbers.MOST_NS / 1e6 / threads * graph.runs)
+    unknown = replace(slower, launches=(replace(launch, leaves=(replace(drawn, sizes=None),)),))
+    assert random_numbers._bounded(softmax_fallback, unknown).ms == (2.0, 8.0)
+
+
 def test_one_setting_draws_all_random_numbers(
     softmax_fallback: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two kernels that draw are one finding, and claim what both lose."""
+    """What draws in two places is one finding, and claims what both lose."""
     graph = softmax_fallback.graphs[0]
     operator = WholeOperator("randn", "randn", "randn()", (), ("n",), (0,), None)
     slower = [
-        Slower(
-            graph, (operator,), graph.launches[at : at + 1], 9.0, "1.00 ms, in eager", "profiled", (low, low)
-        )
-        for at, low in ((0, 3.0), (1, 4.0))
+        Slower(graph, (operator,), graph.launches[:1], 9.0, "1.00 ms, in eager", "profiled", (low, low))
+        for low in (3.0, 4.0)
     ]
     monkeypatch.setattr(random_numbers, "slower_operators", lambda _: slower)
     told = replace(softmax_fallback, times=Times(compiled_ms=20.0, calls=10, steady_calls=9))

@@ -49,7 +49,8 @@ class GraphModule(torch.nn.Module):
 
 @pytest.fixture
 def made(corpus: Path) -> Case:
-    return gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    return replace(case, costs=replace(case.costs, subnormal_times=90.0))
 
 
 def with_graph(case: Case, text: str, *launches: tuple[str, float]) -> Case:
@@ -138,6 +139,12 @@ def test_what_reads_subnormal_numbers_is_claimed(made: Case) -> None:
     (finding,) = subnormal_numbers.find(replace(small, graphs=(slower,)))
     assert finding.title.endswith("half of its runs took 60.0 ms and more, the quickest 4.00 ms")
     assert sum(claim.ms[1] for claim in finding.claims) == pytest.approx(56.0)
+    assert "this CPU multiplies 90 times as slowly" in finding.title
+    unmeasured = replace(small, costs=replace(small.costs, subnormal_times=None))
+    (finding,) = subnormal_numbers.find(unmeasured)
+    assert finding.claims[0].ms[0] == 0.0 and "some CPUs" in finding.title
+    quick = replace(small, costs=replace(small.costs, subnormal_times=1.02))
+    assert not list(subnormal_numbers.find(quick)), "an AMD EPYC takes no longer for them"
     taught = replace(case, graphs=(replace(graph, subnormal={"primals_1": 0.4}),))
     assert not list(subnormal_numbers.find(taught)), "which this graph has not"
     few = replace(case, graphs=(replace(graph, subnormal={"arg0_1": 0.0001}),))

@@ -60,7 +60,7 @@ _SEVERAL = [_callable(0, 4, 0), _callable(1, 40, 0), _callable(0, 90, 0, kind="b
         ([_callable(0, 6, 0)], ProfilePlan(0, 1, 3)),
         ([_callable(0, 3, 0)], ProfilePlan(0, 1, 1)),
         ([_callable(0, 2, 0)], None),
-        ([_callable(0, 9, 8)], None),
+        ([_callable(0, 9, 0, 2, 4, 6, 8)], None),
         # Rounds of ten calls, of eleven, of two; of 23, which are too many; and none that counts tell.
         (_SEVERAL, ProfilePlan(1, 19, 10)),
         ([_callable(0, 12, 0), _callable(1, 22, 0)], ProfilePlan(1, 5, 11)),
@@ -73,7 +73,7 @@ _SEVERAL = [_callable(0, 4, 0), _callable(1, 40, 0), _callable(0, 90, 0, kind="b
             ProfilePlan(0, 19, 4),
         ),
         # Too few calls are left for a round.
-        ([_callable(0, 12, 0), _callable(1, 22, 12)], ProfilePlan(1, 14, 5)),
+        ([_callable(0, 12, 0), _callable(1, 22, 0, 10)], ProfilePlan(1, 13, 5)),
     ],
 )
 def test_steady_calls_are_chosen_after_the_last_that_compiled(

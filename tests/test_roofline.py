@@ -21,7 +21,11 @@ from inspector.replay.peaks import Rooflines
 from inspector.replay.protocol import ReplayOptions
 
 MEMORY = Peaks(
-    "box", "measured", 1e12, {"float32": 1e13, "tf32": 1e14, "bfloat16": 2e14}, costs=Costs(graph_s=3e-5)
+    "box",
+    "measured",
+    1e12,
+    {"float32": 1e13, "tf32": 1e14, "bfloat16": 2e14},
+    costs=Costs(graph_s=3e-5, subnormal_times=1.0),
 )
 
 
@@ -230,11 +234,12 @@ def test_peaks_from_a_busy_machine_are_said_to_be_low(cache: Path, monkeypatch: 
     assert load_peaks(CPU.path) == free
 
 
+@pytest.mark.parametrize("costs", [None, Costs(graph_s=3e-5)])
 def test_peaks_without_costs_are_measured_again_where_that_works(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, monkeypatch: pytest.MonkeyPatch, costs: Costs | None
 ) -> None:
     """An older version kept them."""
-    older = replace(MEMORY, costs=None)
+    older = replace(MEMORY, costs=costs)
     keep_peaks(older, CPU.path)
 
     def fails(*_: object) -> Peaks:
@@ -261,6 +266,7 @@ def test_this_cpus_peaks_are_measured_once_and_are_plausible(
     assert peaks is not None and peaks.source == "measured" and peaks.device == "A CPU"
     assert 1e8 < peaks.bytes_per_s < 1e13
     assert peaks.costs is not None and peaks.costs.graph_s is not None and 1e-6 < peaks.costs.graph_s < 1e-2
+    assert peaks.costs.subnormal_times is not None and 0.5 < peaks.costs.subnormal_times < 1e3
     assert 1e8 < peaks.flops_per_s["float32"] < 1e15 and "float64" in peaks.flops_per_s
     rates = [rate.bytes_per_s for rate in peaks.cache_rates]
     assert rates == sorted(rates, reverse=True)

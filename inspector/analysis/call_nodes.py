@@ -17,7 +17,7 @@ from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.two_sides import ProgramCall, ProgramGraph
 
-from .dataflow import VIEWS, operator
+from .dataflow import VIEWS, draws_seeds, operator
 from .program_calls import token
 
 MATMULS = frozenset({
@@ -77,7 +77,7 @@ def nodes_of_calls(
     touched: dict[int, CallNodes] = {}
     for call in artifacts.code.calls:
         library = call.kind in _LIBRARY
-        names = links[call.index].fx if call.index in links else ()
+        names = links[call.index].fx if call.index in links and not draws_seeds(call) else ()
         if library:
             names = core_nodes(call, [fx[name] for name in names if name in fx]) or names
         # What only shows a buffer in another way does no work of a call's.

@@ -46,6 +46,12 @@ def operator(target: str) -> str:
     return parts[-2] if len(parts) > 2 else parts[-1]
 
 
+def draws_seeds(call: KernelCall) -> bool:
+    """Whether a launch draws the seeds of a graph's own random numbers, of all at once: no call of the
+    program's does that (torch/_inductor/fx_passes/replace_random.py)."""
+    return "randint.low_out" in call.kernel or "inductor_seeds" in call.kernel
+
+
 def shown(name: str, nodes: Mapping[str, FxNode]) -> str:
     """The node whose values a chain of views shows; `nodes` by name."""
     while name in nodes and nodes[name].inputs and operator(nodes[name].target) in VIEW_OPERATORS:

@@ -11,6 +11,7 @@ import os
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 from inspector.analysis.steady import (
@@ -52,8 +53,8 @@ class ProfilePlan:
 
 
 def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
-    """By the calls of the baseline's compiled run: those of the callable that is called most, after the
-    last that compiled. None, with a note for the user, where no two steady calls follow each other."""
+    """By the calls of the baseline's compiled run: those of the callable that is called most, where most of
+    them follow each other and none compiles. None, with a note for the user, where no two do."""
     records = read_records(run / "baseline" / "compiled", str)
     counted = [
         item
@@ -70,7 +71,7 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     plan = plan_calls(main, max(_round(main, called), _round(main, counted)))
     if plan is None:
         return None, "nothing was profiled: the program makes no two steady calls of compiled code"
-    return replace(plan, warm_up=max(1, min(_WARM_UP, plan.first + 1 - _steady(main)))), ""
+    return replace(plan, warm_up=max(1, min(_WARM_UP, plan.first + 1 - _steady(main)[0]))), ""
 
 
 def kernel_profile(run: Path) -> dict[str, str]:
@@ -91,18 +92,37 @@ def _round(main: CompiledCallable, called: Sequence[CompiledCallable]) -> int:
     return calls if rounds > 1 and calls <= _LONGEST_ROUND else 1
 
 
-def _steady(main: CompiledCallable) -> int:
-    """The first call after the last that compiled."""
-    return max(main.cold_index, default=-1) + 1
+def _steady(main: CompiledCallable) -> tuple[int, int]:
+    """Most calls in a row of which none compiled, the later ones of as many: an evaluation behind a training
+    compiles once more. The first of them, and the one behind the last."""
+    cold = sorted({-1, *main.cold_index, main.calls})
+    return max(((one + 1, other) for one, other in pairwise(cold)), key=lambda row: (row[1] - row[0], row))
+
+
+def _until(main: CompiledCallable, end: int) -> CompiledCallable:
+    """As if it had been called no more."""
+    cold = sum(index < end for index in main.cold_index)
+    later = main.calls - end - (len(main.cold_index) - cold)
+    keep = len(main.steady_ms) - later
+    return replace(
+        main,
+        calls=end,
+        cold_ms=main.cold_ms[:cold],
+        cold_index=main.cold_index[:cold],
+        steady_ms=main.steady_ms[:keep],
+        steady_sizes=main.steady_sizes[:keep],
+        steady_faults=main.steady_faults[:keep],
+    )
 
 
 def plan_calls(main: CompiledCallable, round_calls: int = 1) -> ProfilePlan | None:
-    """After the last call that compiled, whole rounds of `round_calls` where there are as many; None where no
-    two steady calls follow it."""
-    steady = _steady(main)
-    left = main.calls - steady
+    """Among most calls in a row of which none compiled, whole rounds of `round_calls` where there are as
+    many; None where these are no two."""
+    steady, end = _steady(main)
+    left = end - steady
     if left < 2:
         return None
+    main = _until(main, end)
     # One call warms the profiler up, and the beginning of another one ends the profile, where there is one.
     calls = max(1, min(_MOST_CALLS, left - 2))
     if round_calls <= left - 2:

@@ -122,6 +122,8 @@ class HostCosts:
     sync_ms: float = CPU_SYNC_MS
     transfer_ms: float = TRANSFER_MS
     bytes_per_s: float = PCIE_BYTES_PER_S
+    subnormal_times: float | None = None
+    """A factor, as there."""
     measured: frozenset[str] = frozenset()
 
     def how(self, name: str) -> ClaimHow:
@@ -145,6 +147,7 @@ def host_costs(costs: Costs | None, gpu: bool) -> HostCosts:
         "sync_ms": costs.sync_s,
         "transfer_ms": costs.copy_s,
     }
+    table = replace(table, subnormal_times=costs.subnormal_times)
     own = {name: seconds * 1e3 for name, seconds in known.items() if seconds is not None}
     rate = costs.copy_bytes_per_s or table.bytes_per_s
     return replace(table, **own, bytes_per_s=rate, measured=frozenset(own))

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from inspector.analysis.dataflow import operator
+from inspector.analysis.dataflow import draws_seeds, operator
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
 from inspector.hardware.flops import Tensor, flops
@@ -203,7 +203,7 @@ def _launch(
     timed: KernelReplay | None,
 ) -> Launch:
     role = _role(call, leaves)
-    points = [_points(leaf, reader) for leaf in leaves]
+    points = [loop_points(leaf, reader) for leaf in leaves]
     operations = timed.useful_flops if timed is not None else None
     if operations is None and role == "library":
         operations = sum(_flops(node, graph, reader) for node in nodes) or None
@@ -260,7 +260,7 @@ def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
             return "library"
         if _TRANSFER.search(call.kernel):
             return "transfer"
-        if "randint.low_out" in call.kernel or "inductor_seeds" in call.kernel:
+        if draws_seeds(call):
             return "generated"
         return "copy" if _COPY.search(call.kernel) else "fallback"
     if leaves and all(is_copy(leaf) for leaf in leaves):
@@ -283,12 +283,15 @@ def busiest_line(graph: GraphCase, launch: Launch) -> SourceLocation | None:
 def _of_busiest(graph: GraphCase, launch: Launch) -> tuple[str, ...]:
     """The FX nodes of those loops of a generated kernel that have most arithmetic by the estimate."""
     reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
-    work = {leaf.name: (_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in launch.leaves}
+    work = {
+        leaf.name: (loop_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in launch.leaves
+    }
     most = max(work, key=work.__getitem__, default="")
     return next((node.fx for node in graph.fusion.nodes if node.name == most), ())
 
 
-def _points(leaf: SchedulerNode, reader: IndexReader) -> int | None:
+def loop_points(leaf: SchedulerNode, reader: IndexReader) -> int | None:
+    """How often a scheduler node's innermost loop runs; None where a size is not known."""
     if leaf.sizes is None:
         return None
     loops, reduced = leaf.sizes

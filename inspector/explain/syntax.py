@@ -54,6 +54,33 @@ def feeding(inside: Sequence[ast.stmt], direct: Sequence[ast.Call]) -> list[ast.
     return reached
 
 
+def collects(loop: ast.AST, direct: Sequence[ast.Call]) -> bool:
+    """Whether a loop adds up, or puts into a list, what comes of one of the `direct` calls in it."""
+    calls = set(map(id, direct))
+    made: set[str] = set()
+    statements = [node for node in ast.walk(loop) if isinstance(node, ast.stmt)]
+
+    def of_them(value: ast.AST) -> bool:
+        return any(
+            id(node) in calls or (isinstance(node, ast.Name) and node.id in made) for node in ast.walk(value)
+        )
+
+    # What is made further up in the text, as a loop goes on with it, takes another round.
+    for statement in (*statements, *statements):
+        for targets, value in _given(statement):
+            if isinstance(statement, ast.Assign) and of_them(value):
+                made |= {node.id for each in targets for node in ast.walk(each) if isinstance(node, ast.Name)}
+    added = (node.value for node in statements if isinstance(node, ast.AugAssign))
+    called = (node.value for node in statements if isinstance(node, ast.Expr))
+    put = (
+        argument
+        for call in called
+        if isinstance(call, ast.Call) and tail(call) in ("append", "extend")
+        for argument in call.args
+    )
+    return any(map(of_them, (*added, *put)))
+
+
 def _given(statement: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
     """What a statement gives to which names: ``x = f()``, ``for x in f()``, ``x.copy_(f())``."""
     if isinstance(statement, ast.Assign):

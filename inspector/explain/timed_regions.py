@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from inspector.frozen import dataclass
 
-from .syntax import Function, calls_by_name, dotted, enclosing, feeding, is_compile, nodes, tail
+from .syntax import Function, calls_by_name, collects, dotted, enclosing, feeding, is_compile, nodes, tail
 
 CLOCKS = frozenset(
     {
@@ -58,7 +58,8 @@ class TimedRegion:
     them until the loop sets the clock again, or a training as a whole, or what has passed since the loop
     began: what such a program says of it is no measurement of one call. `nothing_else`: all that
     is called in it are compiled functions. `named`: the program calls its time that of a warm-up, of a first
-    call, or of compiling.
+    call, or of compiling. `job`: a loop in it adds up or collects what compiled code gives, so that its time
+    is that of the program's work, whatever is part of that.
     """
 
     first: int
@@ -73,6 +74,7 @@ class TimedRegion:
     logged: bool = False
     nothing_else: bool = False
     named: bool = False
+    job: bool = False
 
 
 def timed_regions(
@@ -147,6 +149,7 @@ def _region(
     # What is moved afterwards is the result.
     moves = [call.lineno for call in fed if _is_transfer(call)]
     compiles = [call.lineno for call in calls if is_compile(call)]
+    loops = [node for statement in inside for node in ast.walk(statement) if isinstance(node, _Loop)]
     return TimedRegion(
         first=first,
         last=last,
@@ -157,6 +160,7 @@ def _region(
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),
         robust=robust,
+        job=any(collects(loop, direct) for loop in loops),
     )
 
 

@@ -18,6 +18,9 @@ Clock = Callable[[Callable[[], object]], float]
 
 _LAUNCHES = 8
 """More of the larger graph than of the small one: what these take is their difference."""
+_SIDE = 128
+_SUBNORMAL = 1e-40
+"""Of float32, as are its products with a half."""
 _COPIED = 16 << 20
 """Bytes of the copy that tells a rate: more than what is copied at once through a pinned buffer."""
 
@@ -26,7 +29,10 @@ def measure_costs(device: str, clock: Clock) -> dict[str, float | None]:
     """The object that `inspector.model.peaks.Costs` reads."""
     one = _seconds(partial(_compiled_s, 1, device, clock))
     if device != "cuda":
-        return {"graph_s": _difference(one, _seconds(partial(_product_s, clock)))}
+        return {
+            "graph_s": _difference(one, _seconds(partial(_product_s, clock))),
+            "subnormal_times": _seconds(partial(_subnormal_times, clock)),
+        }
     several = _difference(_seconds(partial(_compiled_s, 1 + _LAUNCHES, device, clock)), one)
     launch = None if several is None else several / _LAUNCHES
     copy, large = (_seconds(partial(_copy_s, clock, size)) for size in (4, _COPIED))
@@ -75,6 +81,15 @@ def _product_s(clock: Clock) -> float:
     inputs = [torch.ones(8, 8)] * 2
     with torch.no_grad():
         return clock(lambda: torch.mm(*inputs))
+
+
+def _subnormal_times(clock: Clock) -> float:
+    """What a product of matrices takes of numbers below a float's usual form, over what others take."""
+    others = torch.full((_SIDE, _SIDE), 0.5)
+    small, made = torch.full_like(others, _SUBNORMAL), torch.empty_like(others)
+    with torch.no_grad():
+        usual = clock(lambda: torch.mm(others, others, out=made))
+        return clock(lambda: torch.mm(small, others, out=made)) / usual
 
 
 def _sync_s(clock: Clock) -> float:

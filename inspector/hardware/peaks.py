@@ -62,8 +62,9 @@ def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
     kept = load_peaks(device.path)
     if kept is not None and kept.busy_cpus > BUSY_CPUS:
         kept = None
-    # Older versions measured no costs.
-    if kept is not None and kept.costs is not None:
+    # Older versions measured no costs, or not all of a CPU's.
+    costs = kept.costs if kept is not None else None
+    if kept is not None and costs is not None and (device.kind != "cpu" or costs.subnormal_times is not None):
         return kept, ""
     if measurer.on_progress is not None:
         measurer.on_progress("measuring what this machine can do (once)")

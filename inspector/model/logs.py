@@ -6,7 +6,8 @@ the number behind the underscore in ``[0/0_1]``, 0 where there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from inspector.frozen import dataclass
 
@@ -149,9 +150,27 @@ class Recompile:
 
     @property
     def headline(self) -> str:
-        """The first guard failure in one line, without the comment that quotes the user's code."""
-        first = self.reasons[0].splitlines()[0] if self.reasons and self.reasons[0] else "no reason given"
-        return first.split("  # ")[0].strip()
+        """The guard failure that tells most in one line, without the comment that quotes the user's code."""
+        return telling(self.reasons).split("  # ")[0].strip() or "no reason given"
+
+
+# 0/1: tensor 'x' dispatch key set mismatch. expected ..., 0/0: ___check_type_id(x, 94), type=<class 'list'>
+_KIND_OF_TENSOR = re.compile(
+    r"^(?:\S+: )?(?:tensor '.{1,400}?' dispatch key set mismatch\.|___check_type_id\()"
+)
+# 0/0: tensor 'x' size mismatch at index 0. expected 3, actual 8
+_ITS_SIZES = re.compile(r"^(?:\S+: )?tensor '.{1,400}?' (?:size|stride) mismatch at index ")
+
+
+def telling(reasons: Sequence[str]) -> str:
+    """The first line of the one that tells most of what a function was compiled again for: there is one for
+    each graph that it has, the newest first. One of another kind of tensor fails before sizes are looked at
+    (torch/csrc/dynamo/guards.cpp: TensorCheck), so a graph that only has other sizes is nearer."""
+    lines = [reason.splitlines()[0] if reason else "" for reason in reasons]
+    first = lines[0] if lines else ""
+    if not _KIND_OF_TENSOR.match(first):
+        return first
+    return next((line for line in lines if _ITS_SIZES.match(line)), first)
 
 
 @dataclass(frozen=True, slots=True)

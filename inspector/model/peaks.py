@@ -26,7 +26,8 @@ class Costs:
     `graph_s`: guards, AOTAutograd's wrapper and the generated one of a compiled graph, less its kernels'
     launches. `launch_s`: one launch from the wrapper, with its result's allocation. `cuda_graph_s`: a call of
     a graph with mode="reduce-overhead". `sync_s`: reading a value that a kernel makes. `copy_s`: a copy of a
-    few bytes from pageable memory; more of them move at `copy_bytes_per_s` beside.
+    few bytes from pageable memory; more of them move at `copy_bytes_per_s` beside. `subnormal_times` is no
+    time: how much longer a CPU multiplies matrices of subnormal numbers than of others, as a factor.
     """
 
     graph_s: float | None = None
@@ -35,6 +36,7 @@ class Costs:
     sync_s: float | None = None
     copy_s: float | None = None
     copy_bytes_per_s: float | None = None
+    subnormal_times: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from inspector.analysis.dataflow import operator
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import loop_nests
@@ -19,7 +20,7 @@ from inspector.explain.rule import Rule, Stage, lost_claim, severity_of, source_
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
-from inspector.model.source import SourceLocation, numel
+from inspector.model.source import SourceLocation, is_library, numel
 from inspector.model.two_sides import Block
 from inspector.units import duration
 
@@ -189,7 +190,19 @@ def _places(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
     """The user's lines whose operators add most elements; the launch's where that is not known."""
     adding = max(filter(_adds, launch.leaves), key=_elements, default=None)
     own = (node.sources for node in graph.fusion.nodes if adding is not None and node.name == adding.name)
-    return next(own, ()) or launch.sources
+    places = next(own, ()) or launch.sources
+    return (_gathered(graph, launch) if all(is_library(item.path) for item in places[:1]) else ()) or places
+
+
+def _gathered(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
+    """The user's lines that gather with the same indices: a gradient that is taken inside of a graph has a
+    line of torch's (torch/_functorch/eager_transforms.py)."""
+    nodes = graph.artifacts.fx_nodes
+    puts = (nodes[name] for name in launch.fx if name in nodes)
+    added = {node.inputs[1:-1] for node in puts if operator(node.target).rstrip("_").endswith("index_put")}
+    gathers = (node for node in nodes.values() if operator(node.target).endswith("index"))
+    lines = (node.source for node in gathers if node.inputs[1:] in added)
+    return tuple(dict.fromkeys(line for line in lines if line is not None and not is_library(line.path)))
 
 
 def _adds(leaf: SchedulerNode) -> bool:

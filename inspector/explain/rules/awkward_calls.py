@@ -87,6 +87,12 @@ SHORTEST_ROW = 9
 """Elements of a row that 36 pairs of minimum and maximum put in order."""
 _SORTED: Interval = (0.6, 0.7)
 """Saved so of what sorting them takes on a CPU; a median takes longer than to sort."""
+_SCANS: Interval = (0.5, 0.75)
+"""Saved of what a `logcumsumexp` takes on a CPU, one element after the other with two exponentials each."""
+_AS_DOUBLES = (
+    "(x - m).double().exp().cumsum(dim).log() + m, with m = x.amax(dim, keepdim=True): as exact where no "
+    "value is more than 700 below the largest of its row"
+)
 _PARTS = (
     "keep real and imaginary parts in tensors of their own, and write the products as sums of real ones, "
     "which Inductor has code for: (a[..., :, :, None] * b[..., None, :, :]).sum(-2) for each of the four"
@@ -206,6 +212,9 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         return _systems(name, shapes[0])
     if name in ("topk", "sort", "median") and not gpu:
         return _rows(name, node, nodes, shapes[0])
+    if name == "logcumsumexp" and not gpu:
+        shape = "x".join("n" if size is None else str(size) for size in shapes[0])
+        return Awkward(name, f"tensors of {shape}", _AS_DOUBLES, _SCANS)
     if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
         return _bases(node, nodes, shapes[0], gpu)
     if name in _COMPLEX and not gpu and (name == "polar" or any(map(is_complex, given))):

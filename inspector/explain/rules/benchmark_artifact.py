@@ -24,12 +24,12 @@ from inspector.units import duration, plural
 def find(case: Case) -> Iterable[Finding]:
     for program in case.programs:
         regions = [region for region in program.regions if region.calls_compiled]
+        # What a job takes has all of it in, as the finding on what compiling costs says.
+        measuring = [region for region in regions if not region.job]
         # Who times calls apart from those, too, knows that the first ones are others.
         apart = any(region.named or not region.includes_first_call for region in regions)
-        first = [item for item in regions if item.includes_first_call and not (item.robust or apart)]
-        data = [
-            region for region in regions if region.data_lines or region.transfer_lines or region.compile_lines
-        ]
+        first = [item for item in measuring if item.includes_first_call and not (item.robust or apart)]
+        data = [item for item in measuring if item.data_lines or item.transfer_lines or item.compile_lines]
         if first:
             yield _first_call(case, program, first[0])
         elif data:

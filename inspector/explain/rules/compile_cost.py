@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from inspector.analysis.ending import ending
+from inspector.analysis.repeats import Repeated, repeated
 from inspector.analysis.steady import MOST
 from inspector.explain.case import Case
 from inspector.explain.ledger import NO_GAIN, break_even
@@ -41,6 +42,7 @@ def find(case: Case) -> Iterable[Finding]:
     if needed is not None and times.calls >= needed:
         return
     few = times.calls <= FEW_CALLS
+    again = _repeated(case)
     severity: Severity = "high" if few else "low"
     if needed is not None:
         pays = f", won back after {some_calls(needed)}; the run made {times.calls:,}"
@@ -51,23 +53,45 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="compile_cost_not_amortized",
         severity=severity,
-        title=f"compiling takes {duration(times.cold_ms)}{pays}",
+        title=f"compiling takes {duration(times.cold_ms)}{pays}{_how_often(again)}",
         graph=None,
         cost_ms=first,
         evidence=(
             _where(case, f"{duration(times.cold_ms)} of {duration(total)} in compiled calls is compiling"),
+            *(source_evidence(case, line) for line in (again.lines[:2] if again is not None else ())),
         ),
-        advice=(
-            (
-                "for so few calls leave torch.compile out, or keep the cache between runs "
-                "(TORCHINDUCTOR_CACHE_DIR)"
-            )
-            if few
-            else "worth it for longer runs only; keep the cache between runs (TORCHINDUCTOR_CACHE_DIR)"
-        ),
+        advice=_advice(case, again, few),
         how="measured",
         share=first / total,
         account="run",
+    )
+
+
+def _repeated(case: Case) -> Repeated | None:
+    """Of the largest graph that calls run, as Dynamo traced it, where that is known."""
+    forward = [graph.artifacts for graph in case.graphs if graph.artifacts.phase != "backward" and graph.runs]
+    graphs = [case.frame(own.compile_id) or own.fx_after for own in forward]
+    largest = max(filter(None, graphs), key=lambda graph: len(graph.nodes), default=None)
+    return repeated(largest) if largest is not None else None
+
+
+def _how_often(again: Repeated | None) -> str:
+    if again is None:
+        return ""
+    lines, share = plural(len(again.lines), "line"), f"{again.operators:,} of {again.of:,} operators"
+    return f"; {lines} of the program come {again.times} times and more in one graph, {share}"
+
+
+def _advice(case: Case, again: Repeated | None, few: bool) -> str:
+    keep = "keep the cache between runs (TORCHINDUCTOR_CACHE_DIR)"
+    if again is None:
+        if few:
+            return f"for so few calls leave torch.compile out, or {keep}"
+        return f"worth it for longer runs only; {keep}"
+    each = duration(case.costs.graph_ms)
+    return (
+        "compile what comes again, one round of a loop that is unrolled or one of layers that are alike, and "
+        f"call that as often: a call of compiled code costs some {each}; or {keep}"
     )
 
 

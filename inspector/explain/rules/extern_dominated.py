@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.analysis.steady import MOST, SAME
+from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.estimate import FAR_OFF
 from inspector.explain.in_force import max_autotune
 from inspector.explain.launches import given_dtype, is_matmul
+from inspector.explain.least import arithmetic, machine_of
 from inspector.explain.rule import Rule, Stage, timed
 from inspector.model.explain import Finding, Trial
-from inspector.units import percent
+from inspector.units import percent, size
 
 OF_KERNELS = 1 - SAME
 """Of the kernels' time: the rest, were it free, would hardly be seen."""
@@ -86,6 +89,11 @@ def _advice(case: Case, graph: GraphCase, launch: Launch) -> str:
     """For the longest call, by its own dtype and by what is set already."""
     start = "compiling can't speed these up: use" if _as_in_eager(case) else "use"
     ways = []
+    if weights := _weights_alone(case):
+        ways.append(
+            "more rows in a call (a batch, several requests at once), as most of it is reading "
+            f"{size(weights)} of weights for a few"
+        )
     dtype = given_dtype(launch)
     if graph.gpu and dtype in ("float32", "float64"):
         ways.append("a smaller dtype (bfloat16)" if dtype == "float32" else "float32 in place of float64")
@@ -93,6 +101,31 @@ def _advice(case: Case, graph: GraphCase, launch: Launch) -> str:
     if graph.gpu and is_matmul(launch.name) and not max_autotune(case, graph):
         ways.append('mode="max-autotune"')
     return f"{start} {', or '.join(ways)}"
+
+
+def _weights_alone(case: Case) -> int:
+    """Bytes of the matrices that a call multiplies a few rows with; 0 unless such products, which take far
+    longer than their arithmetic, take most of the libraries' time."""
+    machine = machine_of(case)
+    if machine.peaks is None:
+        return 0
+    taken, weights = 0.0, 0.0
+    for graph, launch in case.launches():
+        rate = machine.peaks.flops_per_s.get(arithmetic(given_dtype(launch), machine.peaks))
+        if launch.role != "library" or not is_matmul(launch.name) or not (launch.flops and rate):
+            continue
+        most, whole = _largest_factor(graph, launch), launch.bytes or 0
+        if most > (1 - SAME) * whole > 0 and launch.ms > FAR_OFF * launch.flops / rate * 1e3:
+            taken += graph.ms(launch)
+            weights += most * graph.runs
+    return round(weights) if taken > MOST * case.role_ms("library") else 0
+
+
+def _largest_factor(graph: GraphCase, launch: Launch) -> int:
+    """Bytes of the largest tensor that a call reads."""
+    nodes = graph.artifacts.fx_nodes
+    read = (nodes[name] for own in launch.fx if own in nodes for name in nodes[own].inputs if name in nodes)
+    return max(map(meta_bytes, read), default=0)
 
 
 def _trial(case: Case, graph: GraphCase, launch: Launch) -> Trial | None:

@@ -7,6 +7,7 @@ compiled code's; else one call's wall time less its kernels; without times, the 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from inspector.analysis.nothing import SWITCHES
@@ -20,9 +21,10 @@ from inspector.explain.complex_numbers import AS_REAL, has_complex
 from inspector.explain.cuda_graphs import fully_sharded, graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import FACTOR, FAR_OFF
+from inspector.explain.failures import compile_failures
 from inspector.explain.host_operators import slow_operators
 from inspector.explain.ledger import guards_ms, host_part_ms
-from inspector.explain.rule import Rule, Stage, about, severity_of
+from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence
 from inspector.explain.transfers import waiting_ms
 from inspector.model.account import HOST, Claim, Interval
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
@@ -39,6 +41,8 @@ _NO_SHORTER = f"; {_MODE} would not help: its own work for a call is no shorter"
 _NEW_SIZES = f"; {_MODE} would record anew for each new size, and most calls have sizes of their own"
 _ENTERED = 2
 """Graphs of a call, forward and backward: more are parts that were compiled apart."""
+_CUTS = 3
+"""Lines that are told of a call that is cut into parts."""
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -147,7 +151,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         + "".join(f"; {duration(item.ms)} in {item.name} itself, {_each(item)}" for item in longest[:1]),
         graph=case.graphs[0].name if len(case.graphs) == 1 else None,
         cost_ms=saved or None,
-        evidence=(*compiled_at, *_evidence(case, "measured")),
+        evidence=(*compiled_at, *_evidence(case, "measured"), *(_cuts(case) if entering else ())),
         advice=advice,
         how="measured",
         share=case.share(saved) if saved else None,
@@ -282,6 +286,16 @@ def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     if left := round(sum(item.calls for item in case.left_to_aten().values())):
         launched += f"; {left:,} of them operators that run as in eager"
     return (largest.launch_evidence(largest.launches[0], launched),)
+
+
+def _cuts(case: Case) -> tuple[Evidence, ...]:
+    """The lines that most often end a graph, where a call enters several: breaks, and frames given up."""
+    given_up = [(item.failure.place or item.place, item.failure.error) for item in compile_failures(case)]
+    broken = [(item.location, item.headline) for item in case.facts.graph_breaks]
+    often = [cut for cut, _ in Counter(cut for cut in broken if cut[0] is not None).most_common(_CUTS)]
+    cuts = {str(place): (place, why) for place, why in (*often, *given_up) if place is not None}
+    shown = list(cuts.values())[:_CUTS]
+    return tuple(source_evidence(case, place, f"ends a graph: {why}") for place, why in shown)
 
 
 def _lost_to_host(case: Case, sure: float, outside: float) -> float | None:

@@ -15,6 +15,7 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.model.logs import telling
 from inspector.model.source import (
     SourceLocation,
     function_name,
@@ -44,6 +45,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("size", _SIZE),
     ("length", re.compile(r"\blen\(")),
     ("global", re.compile(r"G\['")),
+    ("alias", re.compile(r"^[\w.\[\]']{1,400} is (?!True\b|False\b|None\b)[A-Za-z_][\w.\[\]']{0,400}$")),
     ("object", re.compile(r"check_obj_id|___check_type_id|\.__code__|\.__closure__|id\(")),
     ("flag", _FLAG),
     ("optimizer", re.compile(r"\bparam_groups\[\d+\]\['\w+'\](?:\)\.item\(\))? == ")),
@@ -61,6 +63,8 @@ _ADVICE = {
     "takes, as for decoding after a prompt",
     "length": "the length of a list or dict is part of the guard: hand over the same number, or one tensor",
     "global": "a global that changes is part of the guard: change it outside the compiled function",
+    "alias": "the same tensor that is handed over twice is compiled apart: hand over tensors of their own "
+    "from the first call on (x.clone())",
     "object": "a function or object made anew is part of the guard: make it once, outside the calls",
     "flag": "each value of a flag needs a graph of its own: choose outside the compiled function",
     "optimizer": "an optimizer's number that changes is part of the guard: give it as a tensor, which a "
@@ -72,6 +76,10 @@ _ADVICE = {
     "": "keep what the guard checks the same between calls: types, dtypes, globals, closures",
 }
 _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
+# L['n'] == 3, tensor 'x' size mismatch at index 0. expected 4, actual 8
+_VALUE = re.compile(r" == |\. expected ")
+# n_steps, L['n_steps']
+_NAME = re.compile(r"^(?:L\[')?([A-Za-z_]\w*)(?:'\])?$")
 # 0/0: tensor 'x' size mismatch ...
 _ID = re.compile(r"^!?\d+(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
@@ -82,6 +90,10 @@ _STATIC = "automatic_dynamic_shapes"
 _FIXED = (
     "pad to a few sizes: something that is traced makes this size a number in each graph, with dynamic=True "
     "too; TORCH_LOGS=+dynamic says where"
+)
+_STEPS = (
+    "a loop of another number of steps is another graph: compile what one step does, and call it in the "
+    "loop, or make the number of steps the same"
 )
 _BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
 
@@ -107,7 +119,9 @@ def find(case: Case) -> Iterable[Finding]:
     as_it_should_be = most_often <= 1 and set(map(guard_kind, reasons)) <= _ONCE and not times.recompiling
     severity: Severity = "low" if as_it_should_be else "medium"
     if limits or most_often > 1:
-        severity = "high"
+        # A state that begins as one tensor for all is several from the second call on.
+        begun = set(map(guard_kind, reasons)) <= {"alias"} and not (limits or times.recompiling)
+        severity = "medium" if begun else "high"
     from_break = bool(again) and all(
         _FROM_BREAK.search(item.reason) or own_name(item.function) != item.function for item in again
     )
@@ -127,13 +141,11 @@ def find(case: Case) -> Iterable[Finding]:
         elif case.log_path:
             evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
     told = {recompile.headline for recompile in facts}
-    others = [event for event in events if event.reason.partition("\n")[0] not in told]
+    others = [event for event in events if telling(event.reason.splitlines()) not in told]
     for event in (*limits, *others)[: 4 - len(evidence)]:
         if event.location is not None:
             evidence.append(
-                source_evidence(
-                    case, event.location, guard_text(event.reason.splitlines()[0]) if event.reason else ""
-                )
+                source_evidence(case, event.location, guard_text(telling(event.reason.splitlines())))
             )
     if not any(_users(item) for item in evidence):
         # torch blames a file of its own, as for a module whose forward is a library's.
@@ -142,13 +154,15 @@ def find(case: Case) -> Iterable[Finding]:
     function = _name(case, most[0]) if most else own_name(limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     kinds = Counter(guard_kind(item.reason) for item in most)
-    kind, of_kind = kinds.most_common(1)[0] if kinds else ("", 0)
-    reason = next((item.reason for item in most if guard_kind(item.reason) == kind), "")
+    kind = kinds.most_common(1)[0][0] if kinds else ""
+    of_kind = [item.reason for item in most if guard_kind(item.reason) == kind]
+    checked = Counter(map(_checked, of_kind)).most_common(1)
+    reason = next((item for item in of_kind if _checked(item) == checked[0][0]), "")
     why = guard_text(reason) if reason else "recompile limit"
-    like = f"{of_kind} of the {len(most)} like " if 1 < of_kind < len(most) else ""
+    like = f"{checked[0][1]} of the {len(most)} like " if checked and 1 < checked[0][1] < len(most) else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
     handed = from_break or _FROM_BREAK.search(reason) is not None
-    advice, trial = (_BREAK_FIRST, None) if handed else _advice(case, kind, most)
+    advice, trial = (_BREAK_FIRST, None) if handed else _advice(case, kind, most, _checked(reason))
     yield Finding(
         rule="recompiles",
         severity=severity,
@@ -189,7 +203,7 @@ def _again(case: Case) -> list[_Again]:
     """As the log has them, or the recorder where it saw more."""
     told = [_Again(item.function, item.location, item.headline) for item in case.facts.recompiles]
     seen = [
-        _Again(event.frame or "a function", event.location, event.reason)
+        _Again(event.frame or "a function", event.location, telling(event.reason.splitlines()))
         for event in case.events
         if event.kind == "recompile"
         for _ in range(event.count)
@@ -233,7 +247,7 @@ def _more_than_sizes_take(case: Case) -> Counter[object]:
     for item in case.facts.recompiles:
         facts[item.function, item.location] += guard_kind(item.headline) != "zero_one"
     for event in case.events:
-        if event.kind == "recompile" and guard_kind(event.reason) != "zero_one":
+        if event.kind == "recompile" and guard_kind(telling(event.reason.splitlines())) != "zero_one":
             events[event.frame, event.location] += event.count
     return facts | events
 
@@ -251,8 +265,22 @@ def guard_kind(reason: str) -> str:
     return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
 
 
-def _advice(case: Case, kind: str, most: Sequence[_Again] = ()) -> tuple[str, Trial | None]:
+def _checked(reason: str) -> str:
+    """What of the function's inputs a guard checks, without the value: `n_steps`, `tensor 'x' size mismatch
+    at index 0`; a guard of another form whole."""
+    text = _ID.sub("", reason.partition("\n")[0]).partition("  # ")[0]
+    return _VALUE.split(text, maxsplit=1)[0].strip()
+
+
+def _advice(
+    case: Case, kind: str, most: Sequence[_Again] = (), checked: str = ""
+) -> tuple[str, Trial | None]:
     """By what most guards check of the function that is compiled most often, and what the program does."""
+    name = _NAME.match(checked)
+    if kind == "number" and name is not None:
+        counts = re.compile(rf"\bin range\([^)]*\b{name[1]}\b")
+        if any(counts.search(line) for program in case.programs for line in program.lines):
+            return _STEPS, None
     if kind != "size":
         return _ADVICE[kind], _UNSPECIALISED if kind == "attribute" else None
     asked = {call.option("dynamic") for program in case.programs for call in program.compile_calls}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from inspector.analysis.dataflow import operator
+from inspector.analysis.dataflow import draws_seeds, operator
 from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -61,7 +61,7 @@ def find(case: Case) -> Iterable[Finding]:
     ]
     if not slow:
         return
-    slow.sort(key=lambda item: -item[0][0])
+    slow.sort(key=lambda item: -sum(item[0]))
     (_, most), graph, launch = slow[0]
     how = how_timed(item for _, _, item in slow)
     cost = sum(sum(over) / 2 for over, _, _ in slow)
@@ -117,7 +117,7 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
     known = launch.measured or (
         graph.in_process_ms is not None and launch.ms >= NEARLY_ALL * graph.in_process_ms
     )
-    if launch.role not in ("generated", "copy") or not known or not graph.runs:
+    if launch.role not in ("generated", "copy") or not known or not graph.runs or draws_seeds(launch.call):
         return None
     # For all that it does, asked for or not: work in vain has rules of its own.
     (low, high), _ = least_of(machine, graph, replace(launch, bytes_asked=None, useful=1.0))
