@@ -27,6 +27,8 @@ def test_a_loop_that_is_unrolled() -> None:
 def test_what_a_helper_does_comes_several_times_in_each_round() -> None:
     found = repeated(traced(*[7, 30, 8, 30, 9, 9, 9] * 10))
     assert found is not None and found.times == 10 and len(found.lines) == 4
+    mostly = repeated(traced(*[7, 30, 31, 30, 31, 30, 31] * 10))
+    assert mostly is not None and (mostly.times, len(mostly.lines), mostly.operators) == (30, 2, 60)
 
 
 def test_a_few_rounds_or_a_small_part_are_none() -> None:

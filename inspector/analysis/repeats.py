@@ -20,8 +20,8 @@ MANY = 8
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """`lines` come `times` times and more, as what a helper does comes several times in each round, in the
-    order in which they come first, with `operators` of the `of` that the graph has."""
+    """`lines` come `times` times and more, what a helper does several times in each round, in the order in
+    which they come first, with `operators` of the `of` that the graph has."""
 
     lines: tuple[SourceLocation, ...]
     times: int
@@ -30,14 +30,20 @@ class Repeated:
 
 
 def repeated(graph: FxGraph) -> Repeated | None:
-    """None unless such lines have most of the graph's operators. `graph` is in the program's order, as Dynamo
-    traced it: a line comes once more where operators of other lines stand before it."""
+    """The lines that come most often and together have most of the graph's operators; None where these come
+    less than `MANY` times. `graph` is in the program's order, as Dynamo traced it: a line comes once more
+    where operators of other lines stand before it."""
     operators = graph.operations
     lines = [node.source for node in operators if node.source is not None]
     rounds = Counter(line for before, line in zip([None, *lines], lines, strict=False) if line != before)
     counts = Counter(lines)
-    own = [line for line in counts if rounds[line] >= MANY]
-    inside = sum(counts[line] for line in own)
-    if not own or inside <= MOST * len(operators):
-        return None
-    return Repeated(tuple(own), min(rounds[line] for line in own), inside, len(operators))
+    inside = 0
+    for line in sorted(counts, key=rounds.__getitem__, reverse=True):
+        inside += counts[line]
+        if rounds[line] < MANY:
+            return None
+        if inside > MOST * len(operators):
+            often = rounds[line]
+            own = tuple(line for line in counts if rounds[line] >= often)
+            return Repeated(own, often, sum(counts[line] for line in own), len(operators))
+    return None
