@@ -190,6 +190,9 @@ def test_a_profile_is_of_a_training_that_an_evaluation_behind_it_compiles_once_m
     newest = replace(trained, steady_ms=trained.steady_ms[-20:], steady_sizes=trained.steady_sizes[-20:])
     of_those = plan_calls(newest)
     assert of_those is not None and 40 < of_those.first < 60 - of_those.calls
+    longer = replace(trained, calls=5000, cold_index=(0, 3000))
+    first = plan_calls(longer)
+    assert first is not None and first.first + first.calls < 3000, "of which no times are known"
     later = plan_calls(replace(trained, cold_index=(0, 20)))
     assert later is not None and later.first > 20
 

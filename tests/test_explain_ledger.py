@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from build import fx_graph, fx_node
 
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Launch, Times
@@ -22,6 +23,7 @@ from inspector.explain.ledger import (
     make_ledger,
     outside_graphs_ms,
 )
+from inspector.explain.rules import compile_cost
 from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.rules.healthy import healthy
 from inspector.explain.times import graph_times, measured_times
@@ -288,6 +290,23 @@ def test_a_graph_that_ran_once_is_in_no_steady_call() -> None:
     once = GraphRuns("model__0_inference_0.0", "run-pid_1", 1, (18.7,))
     found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(once,))])
     assert found.of["run-pid_1", "model__0_inference_0.0"][0] == 0.0
+
+
+def test_lines_that_a_graph_has_many_times_are_what_to_compile(softmax: Case) -> None:
+    case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    lines = [7, 8] * 12
+    graph = fx_graph(*(fx_node(f"x_{number}", "mul", line=line) for number, line in enumerate(lines)))
+    (own,) = case.graphs
+    case = replace(case, traced=lambda: {own.artifacts.compile_id or "": graph})
+    case = replace(case, times=replace(case.times, cold_ms=9e6, calls=50))
+    (told,) = compile_cost.find(case)
+    assert told.title.endswith(
+        "2 lines of the program come 12 times and more in one graph, 24 of 24 operators"
+    )
+    assert [item.line for item in told.evidence[1:]] == [7, 8] and told.severity == "low"
+    assert told.advice.startswith("compile what comes again")
+    (few,) = compile_cost.find(replace(case, times=replace(case.times, calls=3)))
+    assert few.advice.startswith("for so few calls")
 
 
 def test_few_calls_do_not_pay_for_compiling(softmax: Case) -> None:

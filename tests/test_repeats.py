@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from build import fx_graph, fx_node
+
 from inspector.analysis.repeats import MANY, repeated
 from inspector.model.fx import FxGraph
-from inspector.readers.fx_graph import parse_fx_graph
 
 
 def traced(*lines: int) -> FxGraph:
     """A graph with an operator of each of these lines."""
-    text = ["class GraphModule(torch.nn.Module):", '    def forward(self, x_0: "f32[4]"):']
-    for number, line in enumerate(lines):
-        text.append(f"        # File: /home/user/ode.py:{line} in f, code: x = x * k")
-        text.append(f'        x_{number + 1}: "f32[4]" = x_{number} * 2')
-    text.append(f"        return (x_{len(lines)},)")
-    return parse_fx_graph("\n".join(text) + "\n", "fx")
+    return fx_graph(*(fx_node(f"x_{number}", "mul", line=line) for number, line in enumerate(lines)))
 
 
 def test_a_loop_that_is_unrolled() -> None:

@@ -103,7 +103,8 @@ def _until(main: CompiledCallable, end: int) -> CompiledCallable:
     """As if it had been called no more."""
     cold = sum(index < end for index in main.cold_index)
     later = main.calls - end - (len(main.cold_index) - cold)
-    keep = len(main.steady_ms) - later
+    # Of a long run the newest ones are known, which may all be later ones.
+    keep = max(len(main.steady_ms) - later, 0)
     return replace(
         main,
         calls=end,

@@ -191,7 +191,9 @@ def _places(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
     adding = max(filter(_adds, launch.leaves), key=_elements, default=None)
     own = (node.sources for node in graph.fusion.nodes if adding is not None and node.name == adding.name)
     places = next(own, ()) or launch.sources
-    return (_gathered(graph, launch) if all(is_library(item.path) for item in places[:1]) else ()) or places
+    if places and not is_library(places[0].path):
+        return places
+    return _gathered(graph, launch) or places
 
 
 def _gathered(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:

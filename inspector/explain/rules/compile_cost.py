@@ -84,9 +84,9 @@ def _how_often(again: Repeated | None) -> str:
 
 def _advice(case: Case, again: Repeated | None, few: bool) -> str:
     keep = "keep the cache between runs (TORCHINDUCTOR_CACHE_DIR)"
+    if few:
+        return f"for so few calls leave torch.compile out, or {keep}"
     if again is None:
-        if few:
-            return f"for so few calls leave torch.compile out, or {keep}"
         return f"worth it for longer runs only; {keep}"
     each = duration(case.costs.graph_ms)
     return (
