@@ -14,6 +14,7 @@ from inspector.analysis.guard_words import fixed_size, guard_text, made_elsewher
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.calls import Event
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.logs import telling
 from inspector.model.source import (
@@ -141,12 +142,10 @@ def find(case: Case) -> Iterable[Finding]:
         elif case.log_path:
             evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
     told = {recompile.headline for recompile in facts}
-    others = [event for event in events if telling(event.reason.splitlines()) not in told]
+    others = [event for event in events if _reason(event) not in told]
     for event in (*limits, *others)[: 4 - len(evidence)]:
         if event.location is not None:
-            evidence.append(
-                source_evidence(case, event.location, guard_text(telling(event.reason.splitlines())))
-            )
+            evidence.append(source_evidence(case, event.location, guard_text(_reason(event))))
     if not any(_users(item) for item in evidence):
         # torch blames a file of its own, as for a module whose forward is a library's.
         evidence[:0] = case.compile_lines[:1]
@@ -199,11 +198,16 @@ def _name(case: Case, again: _Again) -> str:
     return own_name(again.function)
 
 
+def _reason(event: Event) -> str:
+    """Of the guards of all graphs, as the recorder saw them."""
+    return telling(event.reason.splitlines())
+
+
 def _again(case: Case) -> list[_Again]:
     """As the log has them, or the recorder where it saw more."""
     told = [_Again(item.function, item.location, item.headline) for item in case.facts.recompiles]
     seen = [
-        _Again(event.frame or "a function", event.location, telling(event.reason.splitlines()))
+        _Again(event.frame or "a function", event.location, _reason(event))
         for event in case.events
         if event.kind == "recompile"
         for _ in range(event.count)
@@ -247,7 +251,7 @@ def _more_than_sizes_take(case: Case) -> Counter[object]:
     for item in case.facts.recompiles:
         facts[item.function, item.location] += guard_kind(item.headline) != "zero_one"
     for event in case.events:
-        if event.kind == "recompile" and guard_kind(telling(event.reason.splitlines())) != "zero_one":
+        if event.kind == "recompile" and guard_kind(_reason(event)) != "zero_one":
             events[event.frame, event.location] += event.count
     return facts | events
 
