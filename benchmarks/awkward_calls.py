@@ -227,6 +227,41 @@ def _polar(length: Tensor, angle: Tensor) -> Tensor:
     return torch.complex(length * angle.cos(), length * angle.sin())
 
 
+def _sine(z: Tensor) -> Tensor:
+    up, down = z.imag.exp(), (-z.imag).exp()
+    return torch.complex(z.real.sin() * (up + down) / 2, z.real.cos() * (up - down) / 2)
+
+
+def _cosine(z: Tensor) -> Tensor:
+    up, down = z.imag.exp(), (-z.imag).exp()
+    return torch.complex(z.real.cos() * (up + down) / 2, -z.real.sin() * (up - down) / 2)
+
+
+def _root(z: Tensor) -> Tensor:
+    size = (z.real * z.real + z.imag * z.imag).sqrt()
+    large = ((size + z.real.abs()) / 2).sqrt()
+    small, right = z.imag / (2 * large), z.real >= 0
+    return torch.complex(
+        torch.where(right, large, small.abs()), torch.where(right, small, large.copysign(z.imag))
+    )
+
+
+def _logarithm(z: Tensor) -> Tensor:
+    return torch.complex((z.real**2 + z.imag**2).log() / 2, torch.atan2(z.imag, z.real))
+
+
+def _grown(z: Tensor) -> Tensor:
+    size = z.real.exp()
+    return torch.complex(size * z.imag.cos(), size * z.imag.sin())
+
+
+def _quotient(z: Tensor) -> Tensor:
+    """Of it by itself and (1, 2)."""
+    real, imag = z.real + 1, z.imag + 2
+    by = 1 / (real * real + imag * imag)
+    return torch.complex((z.real * real + z.imag * imag) * by, (z.imag * real - z.real * imag) * by)
+
+
 COMPLEX: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "abs": (lambda z: z.abs() * 2, lambda z: (z.real**2 + z.imag**2).sqrt() * 2),
     "abs squared": (lambda z: z.abs() ** 2, lambda z: z.real**2 + z.imag**2),
@@ -235,6 +270,12 @@ COMPLEX: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]
         lambda z: _polar(*_contiguous(z)),
     ),
     "exp of an angle": (turned, turned_real),
+    "exp": (lambda z: torch.exp(z) * 2, lambda z: _grown(z) * 2),
+    "sin": (lambda z: torch.sin(z) * 2, lambda z: _sine(z) * 2),
+    "cos": (lambda z: torch.cos(z) * 2, lambda z: _cosine(z) * 2),
+    "sqrt": (lambda z: torch.sqrt(z) * 2, lambda z: _root(z) * 2),
+    "log": (lambda z: torch.log(z) * 2, lambda z: _logarithm(z) * 2),
+    "quotient": (lambda z: z / (z + (1 + 2j)), _quotient),
     "product": (
         lambda z: z * (z + 1),
         lambda z: torch.complex(
@@ -360,14 +401,7 @@ def main() -> None:
             torch.testing.assert_close(library(a), other(a), rtol=1e-6, atol=1e-6)
             what = f"{name} of {count * many} of {side}x{side} float64"
             compare(what, lambda: library(a), lambda: other(a), device)  # noqa: B023
-    print("complex numbers, compiled: as written, with real ones")
-    count = 8_000_000 if device == "cuda" else 500_000
-    for name, (written, real) in COMPLEX.items():
-        torch._dynamo.reset()
-        z = torch.randn(count, dtype=torch.complex64, device=device)
-        library, other = torch.compile(written), torch.compile(real)
-        torch.testing.assert_close(library(z), other(z), rtol=1e-4, atol=1e-4)
-        compare(f"{name} of {count:,}", lambda: library(z), lambda: other(z), device)  # noqa: B023
+    complex_numbers(device)
     print("divisions of integers, compiled: as written, with floats, a shift or a mask")
     count = 400_000 * many
     for kind in (torch.int64, torch.int32):
@@ -379,7 +413,63 @@ def main() -> None:
             torch.testing.assert_close(whole(x, y), apart(x, y))
             what = f"{count:,} of {str(kind)[6:]} {name}"
             compare(what, lambda: whole(x, y), lambda: apart(x, y), device)  # noqa: B023
+    rotations(device)
     running_sums(device)
+
+
+def rotation(a: Tensor) -> Tensor:
+    """Of many matrices of 3x3 the nearest rotations, as structures are laid over each other."""
+    u, _, v = torch.linalg.svd(a)
+    sign = torch.linalg.det(u @ v).sign()
+    return (u * torch.stack([torch.ones_like(sign), torch.ones_like(sign), sign], -1)[:, None, :]) @ v
+
+
+def rotation_by_quaternion(a: Tensor) -> Tensor:
+    """The same by the largest eigenvector of a 4x4 matrix, which squaring it brings out."""
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = a.flatten(1).unbind(1)
+    rows = (
+        (xx + yy + zz, zy - yz, xz - zx, yx - xy),
+        (zy - yz, xx - yy - zz, xy + yx, zx + xz),
+        (xz - zx, xy + yx, yy - xx - zz, yz + zy),
+        (yx - xy, zx + xz, yz + zy, zz - xx - yy),
+    )
+    key = torch.stack([item for row in rows for item in row], 1).view(-1, 4, 4)
+    m = key + key.square().sum((1, 2)).sqrt()[:, None, None] * torch.eye(4)
+    for _ in range(12):
+        m = m / m.diagonal(dim1=1, dim2=2).sum(1)[:, None, None]
+        m = (m[:, :, :, None] * m[:, None, :, :]).sum(2)
+    best = m.diagonal(dim1=1, dim2=2).argmax(1)
+    q = m.gather(2, best[:, None, None].expand(-1, 4, 1)).squeeze(2)
+    w, x, y, z = (q / q.square().sum(1, keepdim=True).sqrt()).unbind(1)
+    made = (
+        1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w),
+        2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w),
+        2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y),
+    )  # fmt: skip
+    return torch.stack(made, 1).view(-1, 3, 3)
+
+
+def rotations(device: str) -> None:
+    print("nearest rotations of 3x3, compiled: by their singular values, by quaternions")
+    for count in (1000, 20000):
+        torch._dynamo.reset()
+        turned = torch.linalg.qr(torch.randn(count, 3, 3, dtype=torch.float64))[0]
+        turned = turned * torch.linalg.det(turned).sign()[:, None, None]
+        a = (turned + 0.05 * torch.randn(count, 3, 3)).float().to(device)
+        library, other = torch.compile(rotation), torch.compile(rotation_by_quaternion)
+        torch.testing.assert_close(library(a), other(a), rtol=1e-3, atol=1e-3)
+        compare(f"{count:,}", lambda: library(a), lambda: other(a), device)  # noqa: B023
+
+
+def complex_numbers(device: str) -> None:
+    print("complex numbers, compiled: as written, with real ones")
+    for count in (8_000_000,) if device == "cuda" else (20_000, 500_000):
+        for name, (written, real) in COMPLEX.items():
+            torch._dynamo.reset()
+            z = torch.randn(count, dtype=torch.complex64, device=device)
+            library, other = torch.compile(written), torch.compile(real)
+            torch.testing.assert_close(library(z), other(z), rtol=1e-4, atol=1e-4)
+            compare(f"{name} of {count:,}", lambda: library(z), lambda: other(z), device)  # noqa: B023
 
 
 def logs_summed(x: Tensor, dim: int) -> Tensor:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, Launch
 from inspector.explain.gather import gather
 from inspector.explain.rules import awkward_calls
 from inspector.explain.rules.awkward_calls import awkward
+from inspector.model.explain import Finding
 from inspector.model.fx import FxGraph, FxKind, FxNode, TensorMeta
 from inspector.model.source import Size
 from inspector.readers.run import Run
@@ -148,6 +149,17 @@ def test_bases_that_are_made_whole_and_not_read(
     assert not said(x, part, replace(svd, users=("part", "returned")))
 
 
+@pytest.mark.parametrize("gpu", [True, False])
+def test_singular_values_of_many_small_matrices_may_cost_all_that_they_take(gpu: bool) -> None:
+    for shape, told in (((24576, 3, 3), True), (("s0", 2, 2), True), ((24576, 8, 8), False)):
+        x = node("x", shape)
+        svd = replace(node("svd", (), "_linalg_svd.default", "x", "True"), users=("u", "v"))
+        found = awkward(svd, {"x": x, "svd": svd}, gpu)
+        assert (found is not None) == told
+        if found is not None:
+            assert found.kind == "svd" and found.saved[0] == 0.0 and "quaternion" in found.advice
+
+
 @pytest.mark.parametrize(
     ("target", "shape", "given"),
     [
@@ -244,6 +256,7 @@ def test_operators_on_complex_numbers_save_their_launches_at_least(
     assert bool(found) == (count == 8 and dtype == "complex64")
     for finding in found:
         assert "in operators of complex numbers, which Inductor has no code for" in finding.title
+        assert finding.advice.endswith("one operator at a time")
         start = case.costs.launch_ms
         assert finding.claims[0].ms == (pytest.approx(start), pytest.approx(0.7 * (0.02 - start)))
 
@@ -255,3 +268,30 @@ def test_small_products_of_complex_numbers_are_sums_of_real_ones() -> None:
     found = awkward(call, {each.name: each for each in (a, b, call)}, gpu=False)
     assert found is not None and found.saved == (0.2, 0.4) and "real and imaginary parts" in found.advice
     assert not said(a, b, call), "on a GPU nobody timed them"
+
+
+def test_slow_operators_on_complex_numbers_are_told_with_the_others(corpus: Path) -> None:
+    """Of many, what is done with them is one finding, and how the slowest is written stands in it."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = case.graphs
+    library = next(item for item in graph.launches if item.role == "library")
+    z = node("z", (5184,), dtype="complex64")
+    made = [node(name, (5184,), f"{name}.default", "z", dtype="complex64") for name in ("cos", "mul")]
+    artifacts = replace(graph.artifacts, fx_after=FxGraph("fx_graph_transformed.py", (z, *made), (), ""))
+    called = replace(library.call, kind="fallback")
+    cos, mul = (
+        replace(library, role="fallback", call=called, fx=(name,), ms=ms)
+        for name, ms in (("cos", 0.9), ("mul", 0.02))
+    )
+
+    def told(*launches: Launch) -> list[Finding]:
+        own = replace(graph, artifacts=artifacts, launches=launches, runs=1.0)
+        return list(awkward_calls.find(replace(case, graphs=(own,))))
+
+    (few,) = told(cos, cos, mul)
+    assert "1.80 ms a call in cos of complex numbers" in few.title.removeprefix("an estimated ")
+    assert few.advice.startswith("write it with real ones: torch.complex(z.real.cos()")
+    (many,) = told(*(cos,) * 4, *(mul,) * 4)
+    assert "in operators of complex numbers, which Inductor has no code for" in many.title
+    assert "one operator at a time; cos as torch.complex(z.real.cos()" in many.advice
+    assert len(many.claims) == 8

@@ -17,7 +17,7 @@ from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.roofline import place
-from inspector.analysis.traffic import moves_nothing
+from inspector.analysis.traffic import Memory, moves_nothing, writes_of
 from inspector.analysis.whole_operators import whole_operators
 from inspector.analysis.written_in_place import writes_in_place
 from inspector.explain.case import Case
@@ -30,6 +30,7 @@ from inspector.explain.rules import decomposition_slower, precision_upcast, rand
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.gather import fusion_of, summary_of
 from inspector.model.fusion import FusionReport
+from inspector.model.links import Linkage
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, OperatorReplay, Timing
 from inspector.model.run import GraphArtifacts
@@ -173,6 +174,36 @@ def test_a_view_that_is_left_to_aten_moves_nothing(kernel: str, nothing: bool) -
     schedule = parse_post_fusion(COMPLEX % kernel, "ir_post_fusion.txt")
     (leaf,) = schedule.leaves()
     assert moves_nothing(leaf) == nothing
+
+
+PARTS = (
+    COMPLEX.replace("FixedLayout('cpu', torch.complex64, size=[8, 8], stride=[8, 1])", "MultiOutputLayout")
+    + """
+
+op1: ExternKernelSchedulerNode(MultiOutput)
+op1.writes = [StarDep(name='buf2', mode=None)]
+op1.unmet_dependencies = [StarDep(name='buf1', mode=None)]
+op1.met_dependencies = []
+op1.outputs = [
+    buf2: MultiOutput
+    buf2.layout = FixedLayout('cpu', torch.complex64, size=[8, 8], stride=[8, 1])
+]
+op1.node.kernel = None
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "written"), [("aten.view_as_complex.default", 0), ("aten._fft_c2c.default", 512)]
+)
+@pytest.mark.parametrize("text", [COMPLEX, PARTS])
+def test_a_view_writes_nothing_where_its_tensor_is_a_node_of_its_own_too(
+    kernel: str, written: int, text: str
+) -> None:
+    schedule = parse_post_fusion(text % kernel, "ir_post_fusion.txt")
+    leaves = {leaf.name: leaf for leaf in schedule.leaves()}
+    memory = Memory(GraphArtifacts("g", "g", "inference", post=schedule), leaves, Linkage((), ()))
+    assert sum(access.bytes or 0 for access in writes_of(leaves.values(), memory)) == written
 
 
 # -- evaluations

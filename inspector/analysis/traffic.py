@@ -88,6 +88,8 @@ class Memory:
         self.reader = IndexReader(hints)
         self._shapes: dict[str, tuple[tuple[Size, ...], str]] = {}
         self._empty: set[str] = set()
+        self._viewing: set[str] = set()
+        """What is taken apart of a view is memory of what it views."""
         self._target: dict[str, str] = {}
         self.outputs: dict[str, None] = {}
         self.inputs: set[str] = set()
@@ -107,6 +109,8 @@ class Memory:
                 self.outputs.update(dict.fromkeys(dep.buffer for dep in leaf.reads))
 
     def _learn_node(self, leaf: SchedulerNode) -> None:
+        if moves_nothing(leaf):
+            self._viewing.update(buffer.name for buffer in leaf.outputs)
         for name, layout in leaf.layouts:
             self._learn(name, layout)
         for buffer in leaf.outputs:
@@ -167,6 +171,11 @@ class Memory:
             name = target
             seen.add(name)
         return name
+
+    def of_view(self, leaf: SchedulerNode) -> bool:
+        """Whether a leaf is the tensor that a view left to ATen gives, and so writes nothing."""
+        read = [dep.buffer for dep in leaf.reads]
+        return leaf.inner[:1] == ("MultiOutput",) and bool(read) and self._viewing.issuperset(read)
 
     def is_mutation(self, name: str) -> bool:
         return self.root(name) != name
@@ -259,7 +268,8 @@ def reads_of(leaves: Iterable[SchedulerNode], memory: Memory, inside: frozenset[
 
 def writes_of(leaves: Iterable[SchedulerNode], memory: Memory) -> tuple[Access, ...]:
     """Writes of some nodes, each storage once."""
-    return _accesses((dep for leaf in leaves if not is_nop(leaf) for dep in leaf.writes), memory)
+    own = (leaf for leaf in leaves if not moves_nothing(leaf) and not memory.of_view(leaf))
+    return _accesses((dep for leaf in own for dep in leaf.writes), memory)
 
 
 def _accesses(dependencies: Iterable[Dependency], memory: Memory) -> tuple[Access, ...]:

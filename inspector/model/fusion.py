@@ -238,12 +238,19 @@ class FusionReport:
         return self._groups.get(name)
 
     def by_call(self, of: Callable[[FusionGroup], int | None]) -> dict[int, int]:
-        """Bytes of each launch: those of its groups, shared by the launches that compute one together."""
+        """Bytes of each launch: those of its groups, shared by the launches that compute one together. The
+        tensors that a call of several results gives are groups of their own (torch/_inductor/ir.py:
+        MultiOutput), and the call's."""
         amounts: dict[int, int] = {}
+        made = {access.buffer: group.calls for group in self.groups for access in group.writes}
+        parts = {node.name for node in self.nodes if node.kind == "part"}
         for group in self.groups:
-            for index in group.calls:
+            calls = group.calls
+            if not calls and parts.issuperset(group.nodes):
+                calls = next((made[access.buffer] for access in group.reads if access.buffer in made), ())
+            for index in calls:
                 if (amount := of(group)) is not None:
-                    amounts[index] = amounts.get(index, 0) + amount // len(group.calls)
+                    amounts[index] = amounts.get(index, 0) + amount // len(calls)
         return amounts
 
 

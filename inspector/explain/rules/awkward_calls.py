@@ -17,8 +17,9 @@ from dataclasses import replace
 from inspector.analysis.dataflow import operator, shown
 from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.complex_numbers import AS_REAL, is_complex, on_complex
+from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, on_complex, saved_by_fusing
 from inspector.explain.estimate import GPU_KERNEL_MS
+from inspector.explain.least import REACHED
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.frozen import dataclass
 from inspector.model.account import Interval
@@ -64,6 +65,16 @@ _COMPLEX: dict[str, tuple[Interval, str]] = {
     ),
     "polar": ((0.6, 0.7), "torch.complex(r * torch.cos(angle), r * torch.sin(angle))"),
     "exp": ((0.6, 0.8), "torch.complex(z.imag.cos(), z.imag.sin()) * z.real.exp()"),
+    "sin": (
+        (0.7, 0.85),
+        "torch.complex(z.real.sin() * (e + 1 / e) / 2, z.real.cos() * (e - 1 / e) / 2), e = z.imag.exp()",
+    ),
+    "cos": (
+        (0.75, 0.85),
+        "torch.complex(z.real.cos() * (e + 1 / e) / 2, z.real.sin() * (1 / e - e) / 2), e = z.imag.exp()",
+    ),
+    "sqrt": ((0.6, 0.8), "((abs(z) + abs(z.real)) / 2).sqrt() and z.imag over twice that, in turn by sign"),
+    "log": ((0.5, 0.65), "torch.complex((z.real ** 2 + z.imag ** 2).log() / 2, torch.atan2(z.imag, z.real))"),
 }
 """The same of operators on complex numbers on a CPU, where ATen's go one by one, and how to write them with
 real ones. A product alone is no faster so."""
@@ -74,10 +85,17 @@ _SYSTEMS: dict[str, tuple[str, str]] = {
     "linalg_inv_ex": ("inv", "the adjugate over the determinant (torch.linalg.cross of its rows)"),
     "_linalg_solve_ex": ("solve", "the adjugate over the determinant, times the right side"),
     "linalg_cholesky_ex": ("cholesky", "its rows one by one, as products, quotients and roots of elements"),
+    "_linalg_svd": (
+        "svd",
+        "the nearest rotation of 3x3 (Kabsch) has as its quaternion the largest eigenvector of a 4x4 matrix, "
+        "which squaring that a dozen times brings out; singular values alone are the roots of a polynomial",
+    ),
 }
 """ATen's operator -> what the program calls it, and how it is written out."""
 _FORMULAS: Interval = (0.4, 0.9)
 """Saved of what such a call takes on a CPU, where LAPACK has each matrix by itself."""
+_ROTATIONS: Interval = (0.0, 0.9)
+"""The same of singular values, for what one can do without: rotations were 2.5 to 8 times as fast."""
 FEW = 2
 """Of a row's smallest or largest elements: of so many each is a minimum or maximum of what is left."""
 SHORT_ROW = 64
@@ -120,23 +138,50 @@ class Awkward:
     why: str = "which libraries do badly"
 
 
+_Item = tuple[float, GraphCase, Launch, Awkward]
+"""With milliseconds of a steady call."""
+
+
 def find(case: Case) -> Iterable[Finding]:
-    kinds: dict[str, list[tuple[float, GraphCase, Launch, Awkward]]] = defaultdict(list)
+    kinds: dict[str, list[_Item]] = defaultdict(list)
     for graph in case.graphs:
         nodes = _sized(graph)
+        saved = saved_by_fusing(graph) if graph.gpu and has_complex(nodes) else {}
         for launch in graph.launches if graph.runs else ():
             numbers = on_complex(graph, launch)
+            found = None
             if launch.role in CALLED or numbers:
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
                 found = next(filter(None, (awkward(node, nodes, graph.gpu) for node in made)), None)
-                if found is None and numbers and not graph.gpu:
-                    found = _ON_COMPLEX
-                if found is not None:
-                    kinds[found.kind].append((graph.ms(launch), graph, launch, found))
-    if sum(graph.runs for _, graph, _, _ in kinds[_ON_COMPLEX.kind]) < FEW_OPERATORS:
-        del kinds[_ON_COMPLEX.kind]
-    for kind, items in kinds.items():
+            if found is None and not graph.gpu and numbers:
+                found = _ON_COMPLEX
+            if found is None and launch.call.index in saved:
+                part = saved[launch.call.index]
+                # The members of a chain are as fast as copies; what becomes of them is no slower than others.
+                found = replace(_ON_COMPLEX, saved=(max(1 - (1 - part) / REACHED, 0.0), part))
+            if found is not None:
+                kinds[found.kind].append((graph.ms(launch), graph, launch, found))
+    for kind, items in _joined(kinds).items():
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
+
+
+def _joined(kinds: Mapping[str, list[_Item]]) -> dict[str, list[_Item]]:
+    """What is done with complex numbers in one, where it is much: with real ones all of it fuses. A few
+    operators stay what they are, and a few plain ones are not worth a word."""
+    joined = {kind: items for kind, items in kinds.items() if kind not in (*_COMPLEX, _ON_COMPLEX.kind)}
+    numbers = {kind: kinds[kind] for kind in (*_COMPLEX, _ON_COMPLEX.kind) if kind in kinds}
+    every = [item for items in numbers.values() for item in items]
+    if any(graph.gpu for _, graph, _, _ in every) or sum(item[1].runs for item in every) >= FEW_OPERATORS:
+        joined[_ON_COMPLEX.kind] = [(*item[:3], _of_many(item[3])) for item in every]
+        return joined
+    numbers.pop(_ON_COMPLEX.kind, None)
+    return joined | numbers
+
+
+def _of_many(found: Awkward) -> Awkward:
+    """An operator on complex numbers as one of many: with how to write it, where that is known."""
+    written = f"; {found.kind} as {_COMPLEX[found.kind][1]}" if found.kind in _COMPLEX else ""
+    return replace(_ON_COMPLEX, saved=found.saved, advice=AS_REAL + written)
 
 
 def _sized(graph: GraphCase) -> Mapping[str, FxNode]:
@@ -154,14 +199,16 @@ def _sized(graph: GraphCase) -> Mapping[str, FxNode]:
     }
 
 
-def _finding(case: Case, kind: str, items: Sequence[tuple[float, GraphCase, Launch, Awkward]]) -> Finding:
+def _finding(case: Case, kind: str, items: Sequence[_Item]) -> Finding:
     claims = []
     for _, graph, launch, found in items:
         least, most = found.saved
         start = GPU_KERNEL_MS if graph.gpu else min(case.costs.launch_ms, launch.ms)
         above = max(launch.ms - start, 0.0)
-        # What is fused with others is not launched, either.
-        least_ms = least * above + (start if found is _ON_COMPLEX else 0.0)
+        least_ms = least * above
+        if found.kind == _ON_COMPLEX.kind:
+            # What is fused with others is not launched, either.
+            least_ms, above = (least * launch.ms, launch.ms) if graph.gpu else (least_ms + start, above)
         saved = least_ms * graph.runs, max(most * above, least_ms) * graph.runs
         claims.append(on_launch(graph, launch, saved, "estimated"))
     cost = sum(sum(claim.ms) / 2 for claim in claims)
@@ -208,15 +255,16 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         back = name == "convolution_backward"
         plain = node.arguments[3 + back : 7 + back : 3] == ("[1]", "False")
         return _convolutions(*shapes[back:][:2], gpu=gpu, back=back) if plain else None
-    if name in _SYSTEMS and not gpu:
+    if name in _SYSTEMS and name != "_linalg_svd" and not gpu:
         return _systems(name, shapes[0])
     if name in ("topk", "sort", "median") and not gpu:
         return _rows(name, node, nodes, shapes[0])
     if name == "logcumsumexp" and not gpu:
         shape = "x".join("n" if size is None else str(size) for size in shapes[0])
         return Awkward(name, f"tensors of {shape}", _AS_DOUBLES, _SCANS)
-    if name == "_linalg_svd" and node.arguments[1:2] == ("True",):
-        return _bases(node, nodes, shapes[0], gpu)
+    if name == "_linalg_svd":
+        whole = node.arguments[1:2] == ("True",)
+        return (_bases(node, nodes, shapes[0], gpu) if whole else None) or _systems(name, shapes[0])
     if name in _COMPLEX and not gpu and (name == "polar" or any(map(is_complex, given))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)
@@ -233,7 +281,8 @@ def _systems(name: str, shape: _Shape) -> Awkward | None:
     called, formula = _SYSTEMS[name]
     count = "many" if many is None else f"{many:,}"
     advice = f"write it out, which Inductor fuses with what is around it: {formula}"
-    return Awkward(called, f"{count} matrices of {rows}x{rows}", advice, _FORMULAS)
+    saved = _ROTATIONS if called == "svd" else _FORMULAS
+    return Awkward(called, f"{count} matrices of {rows}x{rows}", advice, saved)
 
 
 def _rows(name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape) -> Awkward | None:
