@@ -21,6 +21,12 @@ _LAUNCHES = 8
 _SIDE = 128
 _SUBNORMAL = 1e-40
 """Of float32, as are its products with a half."""
+_DIVIDED = 4 << 20
+"""Elements: what they lie in fits into the cache of a large GPU."""
+_DIVISIONS = 8
+"""More of the longer chain than of the short one, as with launches."""
+_FITS, _WIDE = 1 << 20, 1 << 40
+"""Divisors: such numbers fit into 32 bits, with what is divided, or they don't."""
 _COPIED = 16 << 20
 """Bytes of the copy that tells a rate: more than what is copied at once through a pinned buffer."""
 
@@ -44,6 +50,8 @@ def measure_costs(device: str, clock: Clock) -> dict[str, float | None]:
         "sync_s": _seconds(partial(_sync_s, clock)),
         "copy_s": copy,
         "copy_bytes_per_s": _COPIED / copying if copying else None,
+        "division_s": _seconds(partial(_division_s, clock, _FITS)),
+        "wide_division_s": _seconds(partial(_division_s, clock, _WIDE)),
     }
 
 
@@ -90,6 +98,31 @@ def _subnormal_times(clock: Clock) -> float:
     with torch.no_grad():
         usual = clock(lambda: torch.mm(others, others, out=made))
         return clock(lambda: torch.mm(small, others, out=made)) / usual
+
+
+def _division_s(clock: Clock, divisor: int) -> float:
+    """One remainder of 64-bit integers by what no compiler knows, of a kernel with many for each element."""
+    numbers = torch.arange(_DIVIDED, device="cuda") + 7 * divisor
+    by = torch.full_like(numbers, divisor - 1)
+
+    def chained(count: int) -> float:
+        def divide(value: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+            for _ in range(count):
+                # Each remainder is different, and the next number to be divided as large as the first.
+                value = value % by + 5 * by
+            return value
+
+        compiled = torch.compile(divide)
+
+        def run() -> None:
+            compiled(numbers, by)
+            torch.cuda.synchronize()
+
+        run()
+        return clock(run)
+
+    with torch.no_grad():
+        return max(chained(1 + _DIVISIONS) - chained(1), 0.0) / _DIVISIONS / _DIVIDED
 
 
 def _sync_s(clock: Clock) -> float:

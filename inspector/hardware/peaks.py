@@ -13,7 +13,7 @@ from pathlib import Path
 from inspector.files import cache_folder, read_plain, write_whole
 from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
-from inspector.model.peaks import Peaks
+from inspector.model.peaks import Costs, Peaks
 from inspector.process import PIPE, Child, Limits, python_child
 
 _LIMIT_S = 120.0
@@ -62,9 +62,7 @@ def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
     kept = load_peaks(device.path)
     if kept is not None and kept.busy_cpus > BUSY_CPUS:
         kept = None
-    # Older versions measured no costs, or not all of a CPU's.
-    costs = kept.costs if kept is not None else None
-    if kept is not None and costs is not None and (device.kind != "cpu" or costs.subnormal_times is not None):
+    if kept is not None and _complete(kept.costs, device):
         return kept, ""
     if measurer.on_progress is not None:
         measurer.on_progress("measuring what this machine can do (once)")
@@ -82,6 +80,15 @@ def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
         return kept or peaks, f"the roofline's peaks are too low: {busy}; they are measured again next time"
     keep_peaks(peaks, device.path)
     return peaks, ""
+
+
+def _complete(costs: Costs | None, device: Device) -> bool:
+    """Older versions measured no costs, or not all of them. Without a compiler none divides."""
+    if costs is None:
+        return False
+    if device.kind == "cpu":
+        return costs.subnormal_times is not None
+    return costs.graph_s is None or costs.division_s is not None
 
 
 def measure_peaks(device: Device, measurer: Measurer) -> Peaks:

@@ -28,6 +28,8 @@ class Costs:
     a graph with mode="reduce-overhead". `sync_s`: reading a value that a kernel makes. `copy_s`: a copy of a
     few bytes from pageable memory; more of them move at `copy_bytes_per_s` beside. `subnormal_times` is no
     time: how much longer a CPU multiplies matrices of subnormal numbers than of others, as a factor.
+    `division_s` is a GPU's: its time for one of many divisions of 64-bit integers, both of which fit into 32
+    bits, and `wide_division_s` where they don't.
     """
 
     graph_s: float | None = None
@@ -37,6 +39,8 @@ class Costs:
     copy_s: float | None = None
     copy_bytes_per_s: float | None = None
     subnormal_times: float | None = None
+    division_s: float | None = None
+    wide_division_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,9 @@ RULES: dict[str, Plain] = {
     "strided_accesses": Plain(
         "A kernel uses a part of what it fetches", "a kernel fetches memory of which it uses single elements"
     ),
+    "integer_division": Plain(
+        "A kernel divides integers", "a kernel divides 64-bit integers, which a GPU has no instruction for"
+    ),
     "no_tensor_cores": Plain(
         "A matrix product without tensor cores",
         "a Triton kernel multiplies matrices without the tensor cores",

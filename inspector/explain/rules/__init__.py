@@ -43,6 +43,7 @@ _MODULES = (
     "library_conversions",
     "awkward_calls",
     "strided_accesses",
+    "integer_division",
     "no_tensor_cores",
     "bank_conflicts",
     "bool_masks",
