@@ -258,7 +258,20 @@ def test_a_call_that_was_interrupted_says_nothing_of_the_others() -> None:
     assert found.wall_ms == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(("cold", "keeps"), [((0, 1, 32), False), ((0, 1, 2, 3), False), ((0, 40, 50), True)])
+@pytest.mark.parametrize(
+    ("cold", "keeps"),
+    [
+        ((0, 1, 32), False),
+        ((0, 1, 2, 3), False),
+        ((0, 40, 50), True),
+        # An evaluation behind a training: two in a row, and many calls that compile nothing.
+        ((0, 1, 50, 51), False),
+        ((0, 1, 50, 52), False),
+        ((0, 1, 50, 53), True),
+        ((0, 1, 62, 63), True),
+        ((0, *range(32, 60)), True),
+    ],
+)
 def test_one_recompile_after_half_of_the_calls_leaves_them_steady(cold: tuple[int, ...], keeps: bool) -> None:
     item = CompiledCallable("f", None, 0, None, None, 64, 9.0, (9.0,) * len(cold), cold, (0.1,) * 60, 42.0)
     run = SimpleNamespace(variants=(), records=(SimpleNamespace(calls=ProcessCalls(1, 0, (item,))),))

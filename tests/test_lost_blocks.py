@@ -471,17 +471,39 @@ def test_bytes_are_claimed_where_they_bound_the_kernel_and_at_the_rate_of_the_ma
     fusion = replace(graph.fusion, missed=(pair,))
     peaks = {"cpu": Peaks("cpu", "measured", 100e9, {"float32": 1e11}, threads=2).to_json()}
 
-    def claimed(
-        ms: float, machine: dict[str, object], expected_ms: float | None = None
-    ) -> list[float | None]:
+    def found_of(ms: float, machine: dict[str, object], expected_ms: float | None = None) -> list[Finding]:
         first = replace(graph.launches[1], bytes=1 << 26, role="generated", measured=True, profiled_ms=ms)
         launch = replace(first, ms=ms, expected_ms=expected_ms)
         told = replace(found, graphs=(replace(graph, launches=(launch,), fusion=fusion, runs=1.0),))
         told = replace(told, machine=machine, times=Times(compiled_ms=12.0, calls=10, steady_calls=9))
-        return [finding.cost_ms for finding in unfused_traffic.find(told)]
+        return list(unfused_traffic.find(told))
+
+    def claimed(
+        ms: float, machine: dict[str, object], expected_ms: float | None = None
+    ) -> list[float | None]:
+        return [finding.cost_ms for finding in found_of(ms, machine, expected_ms)]
+
+    def asked(ms: float, machine: dict[str, object], expected_ms: float) -> tuple[float, float]:
+        ((claim,),) = (each.claims for each in found_of(ms, machine, expected_ms))
+        return claim.ms
 
     assert claimed(1.2, {"peaks": peaks}) == [pytest.approx(0.6)]
     assert claimed(10.0, {"peaks": peaks}) == []
+    # Of a pair whose other kernel is bound by something else, half of the bytes may be that one's.
+    apart = replace(group, name="other", nodes=("o",), calls=(99,))
+    node = next(item for item in fusion.nodes if item.name in group.nodes)
+    fusion = replace(
+        fusion,
+        groups=(*fusion.groups, apart),
+        nodes=(*fusion.nodes, replace(node, name="o")),
+        missed=(replace(pair, second="other"),),
+        _groups={},
+    )
+    assert claimed(1.2, {"peaks": peaks}) == [pytest.approx(0.3)]
+    fusion = replace(graph.fusion, missed=(pair,))
+    # What is expected of its arithmetic says nothing of what was measured, but that it may hide the rest.
+    assert asked(1.2, {"peaks": peaks}, 1.4) == pytest.approx((0.3, 0.6))
+    assert asked(1.2, {"peaks": peaks}, 14.0) == pytest.approx((0.0, 0.6))
     # By a table's 10 GB/s it may be its bytes, unless its arithmetic surely takes longer by the same table.
     assert claimed(10.0, {}, 6.7) == [pytest.approx((1 << 26) / 10e9 * 1e3 / 2)]
     assert claimed(10.0, {}, 14.0) == []

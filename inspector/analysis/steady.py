@@ -17,6 +17,8 @@ spread within a run does not show: a smaller difference is called the same."""
 SAME = 2 * RUN_TO_RUN
 """Of the larger: times of one thing in two runs of different kinds (profiled, replayed, another variant) are
 nearer than that, as each is off by what two runs differ by."""
+LOOKS = 20
+"""At a program: of fewer it is chance how often they found it at one line."""
 MOST = 0.5
 """Of a time: what takes more of it than all else decides how long it is."""
 

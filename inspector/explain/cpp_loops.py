@@ -43,10 +43,10 @@ GAIN = 4.0
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """`line` is the first loop's, counted from 1 in the kernel's source. `points` is the product of the
-    extents, None where one is symbolic. `heavy` counts calls of transcendental functions in the body,
-    `statements` its assignments. `lanes` names a function of a vectorised body whose vector form goes lane by
-    lane, empty where there is none; `divisions` how many of integers it has."""
+    """`line` is the first loop's, counted from 1 in the kernel's source. `points` is how often its innermost
+    bodies run, None where an extent is symbolic. `heavy` counts calls of transcendental functions in the
+    body, `statements` its assignments. `lanes` names a function of a vectorised body whose vector form goes
+    lane by lane, empty where there is none; `divisions` how many of integers it has."""
 
     line: int
     points: int | None
@@ -147,29 +147,55 @@ def _divisions(text: str) -> int:
     return len(divided)
 
 
+def _bound(loop: re.Match[str]) -> int | None:
+    """Where a loop ends; None for what is symbolic."""
+    numbers = [int(number) for number in _NUMBER.findall(loop["bound"])]
+    return max(numbers) if numbers and "ks" not in loop["bound"] else None
+
+
+def _points(text: str) -> int | None:
+    """How often the innermost bodies of a nest run, those of loops that follow one another together."""
+    depth = 0
+    around: list[tuple[int, int | None, list[int | None]]] = [(-1, 1, [])]
+    """(depth outside, rounds, points of the loops in it) of the nest, and of the loops that a line is in."""
+    for line in text.split("\n"):
+        opened = _LOOP.search(line) if "for" in line else None
+        if opened is not None and opened["name"].startswith("x"):
+            start, end = _NUMBER.findall(opened["start"]), _bound(opened)
+            around.append((depth, None if end is None else max(end - int(start[0] if start else 0), 0), []))
+        depth += line.count("{") - line.count("}")
+        while len(around) > 1 and opened is None and "}" in line and depth <= around[-1][0]:
+            _closed(around)
+    while len(around) > 1:
+        _closed(around)
+    return _sum(around[0][2])
+
+
+def _closed(around: list[tuple[int, int | None, list[int | None]]]) -> None:
+    """The innermost loop ends: its points are some of the loop's around it."""
+    _, rounds, inner = around.pop()
+    each = _sum(inner) if inner else 1
+    around[-1][2].append(None if rounds is None or each is None else rounds * each)
+
+
+def _sum(points: list[int | None]) -> int | None:
+    known = [count for count in points if count is not None]
+    return sum(known) if len(known) == len(points) else None
+
+
 def _nest(text: str, line: int) -> LoopNest:
-    bounds: dict[str, int | None] = {}
     filled = None
     for match in _LOOP.finditer(text):
-        name = match["name"]
-        if not name.startswith("x"):
-            continue
-        numbers = [int(number) for number in _NUMBER.findall(match["bound"])]
-        bound = max(numbers) if numbers and "ks" not in match["bound"] else None
-        known = bounds.get(name, 0)
-        bounds[name] = None if bound is None or known is None else max(bound, known)
-        steps = _NUMBER.findall(match["step"])
-        if bound and steps and _NUMBER.findall(match["start"]) == ["0"] and bound < int(steps[0]):
+        bound, steps = _bound(match), _NUMBER.findall(match["step"])
+        own = match["name"].startswith("x") and _NUMBER.findall(match["start"]) == ["0"]
+        if own and bound and steps and bound < int(steps[0]):
             filled = (bound, int(steps[0]))
-    points: int | None = 1
-    for bound in bounds.values():
-        points = None if points is None or bound is None else points * bound
     vectorised = "at::vec::" in text
     divisions = _divisions(text) if vectorised else 0
     lanes = _LANES.search(text) if vectorised else None
     return LoopNest(
         line=line,
-        points=points,
+        points=_points(text),
         vectorised=vectorised,
         heavy=len(_HEAVY.findall(text)),
         statements=len(re.findall(r"\bauto tmp\d+ =", text)),

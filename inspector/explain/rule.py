@@ -20,6 +20,9 @@ from .case import Case, Launch, Times
 LOUD = 4.0
 """Times the noise: any two runs show such a difference, however they fall out."""
 
+NEARLY_ALL = 0.8
+"""Of a time, as of a graph's in the run: what is left of it for other launches can't be what is slow."""
+
 _ORDER: dict[Severity, int] = {"high": 0, "medium": 1, "low": 2}
 
 

@@ -111,10 +111,16 @@ def _by_sizes(callables: Sequence[CallPayOff]) -> CallPayOff | None:
     return max(several, key=whole, default=None)
 
 
+_ENDED = 4
+"""Times as many calls since the last that compiled as from the first such to it."""
+
+
 def _keeps_compiling(item: CompiledCallable) -> bool:
-    """Whether the second half of its calls compiled more than once: once is a change of what the program
-    does, as the first evaluation or the end of an epoch."""
-    return sum(index >= item.calls / 2 for index in item.cold_index[1:]) > 1
+    """Whether the second half of its calls compiled more than once, and not in a row that came to its end
+    long before the last call: that is a change of what the program does, as the first evaluation or the end
+    of an epoch."""
+    late = [index for index in item.cold_index[1:] if index >= item.calls / 2]
+    return len(late) > 1 and item.calls - 1 - late[-1] < _ENDED * (late[-1] - late[0])
 
 
 def first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:

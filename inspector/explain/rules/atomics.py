@@ -7,17 +7,20 @@ leaves to ATen for the same reason (torch/_inductor/utils.py: use_scatter_fallba
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.analysis.dataflow import operator
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launches
+from inspector.explain.claims import on_launch
 from inspector.explain.cpp_loops import loop_nests
-from inspector.explain.estimate import ATOMIC_NS
+from inspector.explain.estimate import ATOMIC_NS, FACTOR
 from inspector.explain.launches import indexed_by_data
+from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, lost_claim, severity_of, source_evidence, timed
 from inspector.explain.whole_operators import no_slower_than_aten
+from inspector.model.account import Claim, Interval
 from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation, is_library, numel
@@ -55,7 +58,9 @@ _LEAVE_OUT = ", or leave this operator out of the compiled function"
 _Costly = tuple[float, int, GraphCase, Launch]
 """Milliseconds, elements and whose."""
 SAVED = 0.7
-"""Against sorting by index first, or a reduction where the indices allow one."""
+"""On a GPU, against sorting by index first, or a reduction where the indices allow one."""
+_BY_ATEN: Interval = (0.25, 0.88)
+"""Of what it takes on a CPU, what ATen's own kernels saved where both were timed."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -87,8 +92,10 @@ def find(case: Case) -> Iterable[Finding]:
     lost = _lost(case, costly)
     known = {place for _, block, _ in lost for place in block.launches}
     rest = [item for item in costly if (item[2].name, item[3].call.index) not in known]
-    guessed = case.within_call(sum(ms for ms, _, _, _ in rest) * SAVED)
-    cost = guessed + sum(ms for _, _, ms in lost)
+    machine = machine_of(case)
+    guessed = [_guessed(machine, item) for item in rest]
+    cost = case.within_call(sum(statistics.fmean(claim.ms) for claim in guessed))
+    cost += sum(ms for _, _, ms in lost)
     share = case.share(cost)
     _, _, graph, launch = costly[0]
     # Nothing quicker is known then: ATen's own kernel takes as long, and there is nothing to sort.
@@ -118,9 +125,7 @@ def find(case: Case) -> Iterable[Finding]:
             *(
                 # Of what is known to be quicker nothing is left then.
                 replace(claim, ms=(0.0, claim.ms[1])) if slower else claim
-                for claim in on_launches(
-                    ((owner, kernel, ms) for ms, _, owner, kernel in rest), "estimated", guessed
-                )
+                for claim in guessed
             ),
         ),
         evidence=tuple(evidence),
@@ -128,6 +133,20 @@ def find(case: Case) -> Iterable[Finding]:
         how="estimated" if rest else "measured",
         share=share,
     )
+
+
+def _guessed(machine: Machine, item: _Costly) -> Claim:
+    """What a launch may save that is not known to take longer than in eager; on a GPU surely no more than it
+    takes over what such kernels do, where that is known."""
+    ms, _, graph, launch = item
+    if not graph.gpu:
+        low, high = (part * ms for part in _BY_ATEN)
+    else:
+        (least, usual), _ = least_of(machine, graph, launch)
+        low = ms * SAVED / FACTOR
+        low = min(low, (launch.ms - usual) * graph.runs) if usual < launch.ms else low
+        high = min(ms * SAVED, (launch.ms - least) * graph.runs)
+    return on_launch(graph, launch, (max(low, 0.0), max(high, 0.0)), "estimated")
 
 
 def _by_data_advice(graph: GraphCase, sorting_ms: float | None, lost: bool) -> str:
@@ -238,4 +257,4 @@ def _largest_input(graph: GraphCase, launch: Launch) -> int:
     return max((numel(meta.shape) or 0 for meta in metas if meta is not None), default=0)
 
 
-RULE = Rule("atomics", Stage.CODE, find)
+RULE = Rule("atomics", Stage.CODE, find, other_work=True)

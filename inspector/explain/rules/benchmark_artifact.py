@@ -7,10 +7,10 @@ which the host waits for the device, where calls were profiled.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from inspector.analysis.steady import SAME
+from inspector.analysis.steady import LOOKS, RUN_TO_RUN, SAME
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, before
 from inspector.explain.ledger import outside_share
@@ -18,6 +18,7 @@ from inspector.explain.program import Program
 from inspector.explain.rule import Rule, Stage
 from inspector.explain.timed_regions import TimedRegion
 from inspector.model.explain import Finding, Severity
+from inspector.model.two_sides import Block, Sides
 from inspector.units import duration, plural
 
 
@@ -123,7 +124,7 @@ def _not_waiting(program: Program, region: TimedRegion) -> Finding:
 
 
 def _data(case: Case, program: Program, region: TimedRegion) -> Finding:
-    """Quiet where a profile shows that it takes no part of the time that anybody would see."""
+    """Quiet where it was seen to take no part of the time that anybody would see."""
     lines = (*region.data_lines, *region.transfer_lines, *region.compile_lines)
     what = (
         "makes its data"
@@ -139,7 +140,9 @@ def _data(case: Case, program: Program, region: TimedRegion) -> Finding:
         "make the data, on its device, before reading the clock",
         (region.first, *lines),
     )
-    return replace(remark, severity="low") if _little_else(case) else remark
+    return (
+        replace(remark, severity="low") if _little_else(case) or _rarely_at(case, program, lines) else remark
+    )
 
 
 def _little_else(case: Case) -> bool:
@@ -147,8 +150,28 @@ def _little_else(case: Case) -> bool:
     side = case.sides.joined.compiled if case.sides is not None else None
     if case.sides is None or side is None or not side.wall_ms:
         return False
-    outside = (block for block in case.sides.joined.blocks if not block.launches)
-    return side.transfers_ms / side.wall_ms + outside_share(side, outside) <= SAME
+    return side.transfers_ms / side.wall_ms + outside_share(side, _outside(case.sides)) <= SAME
+
+
+def _rarely_at(case: Case, program: Program, lines: Sequence[int]) -> bool:
+    """Whether the recorder's looks at the program found it at these lines for little of the time, and a GPU,
+    which may be at it later, has little to do outside of compiled code."""
+    span = case.times.span
+    if span is None or span.looks < LOOKS:
+        return False
+    there = sum(
+        looks for place, looks in span.lines if place.line in lines and program in case.programs_of(place)
+    )
+    if there / span.looks * span.outside > RUN_TO_RUN:
+        return False
+    side = case.sides.joined.compiled if case.sides is not None else None
+    if not case.gpu or case.sides is None or side is None:
+        return not case.gpu
+    return sum(block.compiled_ms or 0.0 for block in _outside(case.sides)) <= SAME * side.work_ms
+
+
+def _outside(sides: Sides) -> Iterator[Block]:
+    return (block for block in sides.joined.blocks if not block.launches)
 
 
 RULE = Rule("benchmark_artifact", Stage.PROGRAM, find)

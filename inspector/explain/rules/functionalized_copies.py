@@ -8,13 +8,15 @@ strided view of the tensor; what it takes for better computed anew it does not
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launches
-from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
-from inspector.model.explain import KEEP_IN_PLACE, Finding, Trial
+from inspector.explain.claims import on_launches, on_whole
+from inspector.explain.rule import NEARLY_ALL, Rule, Stage, how_timed, severity_of, source_evidence, timed
+from inspector.model.account import Claim
+from inspector.model.explain import KEEP_IN_PLACE, Finding, FindingHow, Trial
 from inspector.model.waste import Rewritten
 from inspector.units import asked_text, plural, size
 
@@ -30,16 +32,17 @@ _OWN_TENSORS = (
     "make each part that is written a tensor of its own, for example a list with one for each layer"
 )
 
+_LINES = 3
+LARGE = 0.25
+"""Of what a kernel moves: with so much that nobody asked for it is made of loops that rewrite."""
+
 
 def find(case: Case) -> Iterable[Finding]:
-    """One finding for the tensors that the same lines of the program write."""
+    """One finding for each graph, as one setting keeps all of its writes in place."""
     for graph in case.graphs:
-        by_lines: dict[tuple[str, ...], list[Rewritten]] = defaultdict(list)
-        for item in graph.fusion.rewritten if graph.runs else ():
-            by_lines[tuple(map(str, item.sources))].append(item)
-        for items in by_lines.values():
-            if costs := _costs(graph, items):
-                yield _finding(case, graph, items, costs)
+        items = list(graph.fusion.rewritten) if graph.runs else []
+        if costs := _costs(graph, items):
+            yield _finding(case, graph, items, costs)
 
 
 def _costs(graph: GraphCase, items: list[Rewritten]) -> list[tuple[float, int, Launch]]:
@@ -63,7 +66,8 @@ def _finding(
     how = how_timed(launch for _, _, launch in costs)
     cost = case.within_call(sum(ms for ms, _, _ in costs))
     share = case.share(cost)
-    evidence = [source_evidence(case, place) for place in items[0].sources[:2]]
+    places = dict.fromkeys(place for item in items for place in item.sources[:2])
+    evidence = [source_evidence(case, place) for place in islice(places, _LINES)]
     for ms, lost, launch in costs[:2]:
         text = f"{timed(launch, ms)}, {size(lost)} that nobody asked for: {launch.name}"
         evidence.append(graph.launch_evidence(launch, text))
@@ -84,8 +88,34 @@ def _finding(
         how=how,
         share=share,
         trial=Trial(in_place=True),
-        claims=on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost),
+        claims=_claims(case, graph, costs, how, cost),
     )
+
+
+def _claims(
+    case: Case, graph: GraphCase, costs: list[tuple[float, int, Launch]], how: FindingHow, cost: float
+) -> tuple[Claim, ...]:
+    """What each launch surely loses by it, its part of what the launch moves; up to all that it takes longer
+    than in eager, which has none of it, where that part is large: a loop that rewrites a tensor has to tell
+    by its index what is new, which takes longer than its bytes. Where the launch is nearly all that was
+    profiled it may be all that a call lost."""
+    slower = {place: (number, block) for number, block in case.slower for place in block.launches}
+    joined = case.sides.joined if case.sides is not None else None
+    worked = joined.compiled.work_ms if joined is not None and joined.compiled is not None else 0.0
+    claims: list[Claim] = []
+    for claim, (_, lost, launch) in zip(
+        on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost), costs, strict=True
+    ):
+        number, block = slower.get((graph.name, launch.call.index), (None, None))
+        if number is None or block is None or lost < LARGE * (launch.bytes or 0):
+            claims.append(claim)
+            continue
+        most = max(claim.ms[1], block.difference_ms)
+        claims.append(Claim(number, "eager", (claim.ms[0], most), "profiled"))
+        call = (case.times.compiled_ms or 0.0) - (case.times.eager_ms or 0.0)
+        if case.times.outcome == "slower" and graph.ms(launch) >= NEARLY_ALL * worked > 0 and call > most:
+            claims.append(on_whole((0.0, call - most), "measured", "eager"))
+    return tuple(claims)
 
 
 RULE = Rule("functionalized_copies", Stage.CODE, find, other_work=True)

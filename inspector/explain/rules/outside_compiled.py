@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from inspector.analysis.profile_work import HOOK
-from inspector.analysis.steady import MOST
+from inspector.analysis.steady import LOOKS, MOST
 from inspector.analysis.two_sides import is_communication
 from inspector.explain.case import Case
 from inspector.explain.doubts import profile_fits
@@ -62,7 +62,7 @@ _FUSED = frozenset({"Adagrad", "Adam", "AdamW", "SGD"})
 _COMPILING = "(dynamo_timed)"
 """torch/_dynamo/utils.py: dynamo_timed gives each phase of compiling to a profiler under such a name."""
 _FEW, _SHORT_MS = 20, 50.0
-"""Calls, and milliseconds, of which it is chance what lies between them; looks, too few for shares."""
+"""Calls, and milliseconds, of which it is chance what lies between them."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -102,7 +102,7 @@ def _between(case: Case) -> Iterable[Finding]:
 
 def _seen_at(case: Case, span: SteadySpan) -> Iterator[Evidence]:
     """The lines that take most of what passes between the calls, with how much of it."""
-    for place, looks in span.lines[:_SHOWN] if span.looks >= _FEW else ():
+    for place, looks in span.lines[:_SHOWN] if span.looks >= LOOKS else ():
         if looks >= _LEAST_PART * span.looks:
             line = source_evidence(case, place)
             yield replace(line, text=f"{percent(looks / span.looks)} of it: {line.text}".removesuffix(": "))

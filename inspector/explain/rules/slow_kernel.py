@@ -19,15 +19,21 @@ from inspector.explain.estimate import FACTOR, FAR_OFF
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
 from inspector.explain.launches import code_line, gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
-from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
+from inspector.explain.rule import (
+    NEARLY_ALL,
+    Rule,
+    Stage,
+    about,
+    how_timed,
+    severity_of,
+    source_evidence,
+    timed,
+)
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.account import ClaimHow, Interval
 from inspector.model.explain import Finding, FindingHow, Trial
 from inspector.model.fx import FxNode
 from inspector.units import plural, ratio, size
-
-NEARLY_ALL = 0.8
-"""Of its graph's time in the run: what is left of it for other launches can't be what is slow."""
 
 _GATHERS = ", as it fetches elements by index"
 _FETCHES = frozenset({"index", "_unsafe_index", "gather", "index_select", "take", "embedding"})

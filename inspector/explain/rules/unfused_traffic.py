@@ -6,13 +6,16 @@ reason; kernels that may take as long as they do for their bytes, at the rates o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
-from inspector.explain.case import Case, GraphCase
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
-from inspector.explain.least import bounded_by_bytes, bytes_ms, machine_of
+from inspector.explain.estimate import FACTOR
+from inspector.explain.least import Machine, bounded_by_bytes, bytes_ms, machine_of
 from inspector.explain.rule import Rule, Stage, severity_of
+from inspector.model.account import Claim
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.fusion import FusionGroup, Missed
 from inspector.model.source import Size
@@ -41,7 +44,7 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
     calls = {launch.call.index for launch in generated}
     missed = [pair for pair in graph.fusion.missed if _counts(graph, pair, calls)]
     moved = sum(launch.bytes or 0 for launch in generated)
-    wasted = min(_distinct_bytes(missed), moved)
+    wasted = min(_distinct_bytes(graph, missed, calls), moved)
     if wasted < LEAST_BYTES or not moved:
         return None
     # No more than moving it takes: what else these kernels do would have to be done all the same.
@@ -71,7 +74,7 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
         ),
         graph=graph.name,
         cost_ms=cost,
-        claims=on_launches(costs, "estimated", cost),
+        claims=_claims(machine, costs, cost),
         evidence=tuple(evidence),
         advice=(
             first.advice if first.advice and first.category != "other" else "see each pair: inspector fusions"
@@ -107,20 +110,39 @@ def _points(graph: GraphCase, group: FusionGroup) -> set[Size]:
     return points
 
 
+def _claims(
+    machine: Machine, costs: Sequence[tuple[GraphCase, Launch, float]], cost: float
+) -> tuple[Claim, ...]:
+    """What each may save; surely nothing of one whose arithmetic may hide it, by what is expected of that."""
+    hidden = {
+        (graph.name, launch.call.index)
+        for graph, launch, _ in costs
+        if (launch.expected_ms or 0.0) > FACTOR * bytes_ms(machine, graph, launch, launch.bytes or 0)
+    }
+    return tuple(
+        replace(claim, ms=(0.0, claim.ms[1])) if (claim.graph, claim.call) in hidden else claim
+        for claim in on_launches(costs, "estimated", cost)
+    )
+
+
 def _line(graph: GraphCase, name: str) -> int | None:
     """Where the scheduler's entry of that name begins."""
     schedule = graph.artifacts.post
     return next((node.span.first for node in schedule.nodes if node.name == name), None) if schedule else None
 
 
-def _distinct_bytes(missed: list[Missed]) -> int:
-    """The pairs' bytes, each buffer once: of three kernels that share one, two reads can be saved."""
+def _distinct_bytes(graph: GraphCase, missed: list[Missed], calls: AbstractSet[int]) -> int:
+    """The pairs' bytes, each buffer once: of three kernels that share one, two reads can be saved. Of a pair
+    of which bytes bound one kernel only half of them may be that one's."""
     by_buffer: dict[str, list[int]] = {}
     for pair in missed:
+        groups = [graph.fusion.group(name) for name in (pair.first, pair.second)]
+        own = sum(group is not None and bool(calls & set(group.calls)) for group in groups)
+        saved = (pair.bytes or 0) * own // 2
         shares = [access.bytes or 0 for access in pair.buffers]
         whole = sum(shares) or 1
         for access in pair.buffers:
-            by_buffer.setdefault(access.memory, []).append((pair.bytes or 0) * (access.bytes or 0) // whole)
+            by_buffer.setdefault(access.memory, []).append(saved * (access.bytes or 0) // whole)
     return sum(max(amounts) for amounts in by_buffer.values())
 
 
