@@ -710,6 +710,14 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     assert all(title in finding.title and finding.advice.startswith(advice) for finding in told)
     if host:
         assert [(item.path, item.line) for item in told[0].evidence] == [("p.py", 2)]
+        # A product has no name in it: then where the program was seen, often enough.
+        for looks in (40, 12):
+            lines = ((SourceLocation("p.py", 1), 1), (SourceLocation("p.py", 2), looks - 1))
+            span = SteadySpan(200, 1000.0, 100.0, looks, lines)
+            unnamed = replace(case, programs=(Program("p.py", ("y = x", "a = b * c")),))
+            unnamed = replace(unnamed, times=replace(case.times, span=span))
+            seen = [(item.path, item.line) for item in next(iter(outside_compiled.find(unnamed))).evidence]
+            assert (seen == [("p.py", 2)]) == (looks == 40)
     # Nor is what ranks exchange, and what is done for it.
     exchange = replace(block, operators=("FSDP::all_gather",))
     # A backward that was compiled when it ran first, in a profiled call.

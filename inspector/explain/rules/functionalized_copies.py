@@ -33,6 +33,7 @@ _OWN_TENSORS = (
 )
 
 _LINES = 3
+"""Of the program's that write."""
 LARGE = 0.25
 """Of what a kernel moves: with so much that nobody asked for it is made of loops that rewrite."""
 

@@ -28,6 +28,7 @@ _OPERATORS = frozenset({"remainder", "floor_divide", "fmod", "div"})
 # xnumel = 2359296 ; r0_numel = 1024
 _EXTENT = re.compile(r"^\s*([a-z])\d*_?numel = (\d+)\s*$", re.M)
 _SHOWN = 3
+"""Of kernels, and of lines."""
 _ADVICE = (
     "leave the division out: after a sum or difference of two that are below the modulus add or subtract "
     "it once (torch.where(s >= q, s - q, s)); divide by a Python number where it is always the same, which "

@@ -199,6 +199,11 @@ def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
             if len(lines) == 1:
                 found = True
                 yield program.evidence(lines[0])
+    if not found and case.times.span is not None:
+        # What has no name of its own in the program, as a product: where it was seen between the calls.
+        for evidence in _seen_at(case, case.times.span):
+            found = True
+            yield evidence
     for block in () if found else largest[:1]:
         yield from block_evidence(case, block)
 
