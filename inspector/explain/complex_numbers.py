@@ -55,6 +55,7 @@ def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
     depth: dict[str, int] = {}
     members: dict[str, bool] = {}
     parts = Partition(group.name for group in graph.fusion.groups)
+    pointwise = {node.name for node in graph.fusion.nodes if node.kind == "pointwise"}
     for group in graph.fusion.groups:
         leaves = tuple(entries[group.name].leaves()) if group.name in entries else ()
         given = {makers[name].name for name in _given(leaves) if name in makers}
@@ -63,7 +64,7 @@ def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
             # What only hands a tensor on belongs to whoever made that.
             members[group.name] = bool(given) and all(members[name] for name in given)
         else:
-            members[group.name] = all(_elementwise(graph, launch) for launch in own)
+            members[group.name] = all(_elementwise(graph, launch, pointwise) for launch in own)
         inside = members[group.name]
         depth[group.name] = max((depth[name] + (not (inside and members[name])) for name in given), default=0)
         if inside:
@@ -86,20 +87,23 @@ def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
 
 
 def _given(leaves: Sequence[SchedulerNode]) -> Iterable[str]:
+    """The buffers that they read of others."""
     own = {buffer.name for leaf in leaves for buffer in leaf.outputs}
     return (dep.buffer for leaf in leaves for dep in read_by(leaf) if dep.buffer not in own)
 
 
-def _elementwise(graph: GraphCase, launch: Launch) -> bool:
+def _elementwise(graph: GraphCase, launch: Launch, pointwise: set[str]) -> bool:
+    """Whether all that a launch does is done for each element by itself; `pointwise` are the nodes of which
+    the schedule says so."""
     nodes = graph.artifacts.fx_nodes
     if launch.role == "fallback":
         own = [nodes[name] for name in launch.fx if name in nodes]
         return bool(own) and all(operator(node.target) in _ELEMENTWISE for node in own)
-    kinds = {node.name: node.kind for node in graph.fusion.nodes}
-    return launch.role == "generated" and all(kinds.get(leaf.name) == "pointwise" for leaf in launch.leaves)
+    return launch.role == "generated" and pointwise.issuperset(leaf.name for leaf in launch.leaves)
 
 
 def _saved(graph: GraphCase, chain: Sequence[FusionGroup], readers: Mapping[str, set[str]]) -> float:
+    """The part of what a chain moves that stays inside of it, where it is one kernel."""
     own = {group.name for group in chain}
     made = {access.buffer: access.bytes or 0 for group in chain for access in group.writes}
     read = {access.buffer: access.bytes or 0 for group in chain for access in group.reads}

@@ -56,7 +56,7 @@ def _costs(graph: GraphCase, items: list[Rewritten]) -> list[tuple[float, int, L
         groups = graph.groups_of(launch)
         moved = sum(group.bytes_moved or 0 for group in groups)
         lost = sum(wasted[group.name] for group in groups)
-        if moved and lost:
+        if moved and lost and launch.ms > 0:
             costs.append((graph.ms(launch) * lost / moved, lost, launch))
     return sorted(costs, key=lambda cost: -cost[0])
 
