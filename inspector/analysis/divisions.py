@@ -13,6 +13,8 @@ from inspector.model.code import Kernel
 
 from .kernel_statements import Statement, triton_statements
 
+DIVIDE = frozenset({"remainder", "floor_divide", "div", "fmod"})
+"""ATen's operators that do, of integers or not."""
 _KINDS = frozenset({"remainder", "floor_divide", "div_floor_integer", "remainder_integer"})
 """torch/_inductor/codegen/triton.py: TritonOverrides, and torch/_inductor/runtime/triton_helpers.py."""
 _COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})

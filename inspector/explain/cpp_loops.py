@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from inspector.frozen import dataclass
@@ -93,19 +94,32 @@ def starts_threads(source: str) -> bool:
 def inner_regions(source: str) -> int:
     """How often a kernel starts its threads inside of loops, ``#pragma omp parallel``: once for each round of
     those around it; 0 for regions that hold all of their loops. A loop of unknown length counts once."""
-    regions, depth = 0, 0
-    around: list[tuple[int, int]] = []
-    """(depth outside, rounds) of the loops that a line is in."""
-    for line in _lines(source):
+    regions, around = 0, list[int]()
+    for line, opened, ended in _loops(_lines(source)):
         if "#pragma omp parallel" in line and around:
-            regions += math.prod(rounds for _, rounds in around)
-        opened = _LOOP.search(line) if "for" in line else None
+            regions += math.prod(around)
         if opened is not None:
-            around.append((depth, _rounds(opened["bound"], opened["step"])))
-        depth += line.count("{") - line.count("}")
-        while opened is None and around and "}" in line and depth <= around[-1][0]:
-            around.pop()
+            around.append(_rounds(opened))
+        del around[len(around) - ended :]
     return regions
+
+
+def _loops(lines: Iterable[str], named: str = "") -> Iterator[tuple[str, re.Match[str] | None, int]]:
+    """Each line, with the loop that begins at it, of those whose variables' names begin so, and how many of
+    those around it end with it."""
+    depth, outside = 0, list[int]()
+    for line in lines:
+        opened = _LOOP.search(line) if "for" in line else None
+        if opened is not None and not opened["name"].startswith(named):
+            opened = None
+        if opened is not None:
+            outside.append(depth)
+        depth += line.count("{") - line.count("}")
+        ended = 0
+        while opened is None and ended < len(outside) and "}" in line and depth <= outside[-1 - ended]:
+            ended += 1
+        del outside[len(outside) - ended :]
+        yield line, opened, ended
 
 
 def _lines(source: str) -> list[str]:
@@ -113,11 +127,10 @@ def _lines(source: str) -> list[str]:
     return source.split("\n") if source.count("\n") < _MOST_LINES else []
 
 
-def _rounds(bound: str, step: str) -> int:
-    numbers, steps = _NUMBER.findall(bound), _NUMBER.findall(step)
-    if not numbers or "ks" in bound:
-        return 1
-    return math.ceil(max(map(int, numbers)) / max([1, *map(int, steps)]))
+def _rounds(loop: re.Match[str]) -> int:
+    """How often a loop's body runs; once for one of unknown length."""
+    bound = _bound(loop)
+    return 1 if bound is None else math.ceil(bound / max([1, *map(int, _NUMBER.findall(loop["step"]))]))
 
 
 def _end_of_block(lines: list[str], first: int) -> int:
@@ -153,29 +166,29 @@ def _bound(loop: re.Match[str]) -> int | None:
     return max(numbers) if numbers and "ks" not in loop["bound"] else None
 
 
+_Around = tuple[int | None, list[int | None]]
+"""Rounds of a loop, and the points of those in it."""
+
+
 def _points(text: str) -> int | None:
     """How often the innermost bodies of a nest run, those of loops that follow one another together."""
-    depth = 0
-    around: list[tuple[int, int | None, list[int | None]]] = [(-1, 1, [])]
-    """(depth outside, rounds, points of the loops in it) of the nest, and of the loops that a line is in."""
-    for line in text.split("\n"):
-        opened = _LOOP.search(line) if "for" in line else None
-        if opened is not None and opened["name"].startswith("x"):
+    around: list[_Around] = [(1, [])]
+    for _, opened, ended in _loops(text.split("\n"), "x"):
+        if opened is not None:
             start, end = _NUMBER.findall(opened["start"]), _bound(opened)
-            around.append((depth, None if end is None else max(end - int(start[0] if start else 0), 0), []))
-        depth += line.count("{") - line.count("}")
-        while len(around) > 1 and opened is None and "}" in line and depth <= around[-1][0]:
+            around.append((None if end is None else max(end - int(start[0] if start else 0), 0), []))
+        for _ in range(ended):
             _closed(around)
     while len(around) > 1:
         _closed(around)
-    return _sum(around[0][2])
+    return _sum(around[0][1])
 
 
-def _closed(around: list[tuple[int, int | None, list[int | None]]]) -> None:
+def _closed(around: list[_Around]) -> None:
     """The innermost loop ends: its points are some of the loop's around it."""
-    _, rounds, inner = around.pop()
+    rounds, inner = around.pop()
     each = _sum(inner) if inner else 1
-    around[-1][2].append(None if rounds is None or each is None else rounds * each)
+    around[-1][1].append(None if rounds is None or each is None else rounds * each)
 
 
 def _sum(points: list[int | None]) -> int | None:

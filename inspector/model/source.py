@@ -73,6 +73,11 @@ def is_library(path: str) -> bool:
     return bool(_LIBRARY.search(path) or _GENERATED.search(path))
 
 
+def own_first(places: Iterable[SourceLocation]) -> list[SourceLocation]:
+    """The program's own before those of libraries, in order otherwise."""
+    return sorted(places, key=lambda place: is_library(place.path))
+
+
 def without_ours(frames: Iterable[SourceLocation]) -> tuple[SourceLocation, ...]:
     """Frames as they would be without the recorder."""
     return tuple(frame for frame in frames if not is_ours(frame.path))

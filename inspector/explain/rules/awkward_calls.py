@@ -256,16 +256,16 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
         back = name == "convolution_backward"
         plain = node.arguments[3 + back : 7 + back : 3] == ("[1]", "False")
         return _convolutions(*shapes[back:][:2], gpu=gpu, back=back) if plain else None
-    if name in _SYSTEMS and name != "_linalg_svd" and not gpu:
+    if name == "_linalg_svd":
+        whole = node.arguments[1:2] == ("True",)
+        return (_bases(node, nodes, shapes[0], gpu) if whole else None) or _systems(name, shapes[0])
+    if name in _SYSTEMS and not gpu:
         return _systems(name, shapes[0])
     if name in ("topk", "sort", "median") and not gpu:
         return _rows(name, node, nodes, shapes[0])
     if name == "logcumsumexp" and not gpu:
         shape = "x".join("n" if size is None else str(size) for size in shapes[0])
         return Awkward(name, f"tensors of {shape}", _AS_DOUBLES, _SCANS)
-    if name == "_linalg_svd":
-        whole = node.arguments[1:2] == ("True",)
-        return (_bases(node, nodes, shapes[0], gpu) if whole else None) or _systems(name, shapes[0])
     if name in _COMPLEX and not gpu and (name == "polar" or any(map(is_complex, given))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)

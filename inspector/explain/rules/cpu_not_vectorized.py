@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from inspector.analysis.dataflow import operator
+from inspector.analysis.divisions import DIVIDE
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
@@ -19,13 +20,12 @@ from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
-from inspector.model.source import SourceLocation, is_library
+from inspector.model.source import SourceLocation, own_first
 from inspector.units import plural
 
 _SETTING = "cpp.simdlen"
 _LEVEL = "ATEN_CPU_CAPABILITY"
 _OTHER_OPERATOR = "use an operator that has one, or compute it outside the loop"
-_DIVIDE = frozenset({"remainder", "floor_divide", "div", "fmod"})
 _FLOAT64 = "float64"
 _FLOATS = (
     "divide numbers of float64 and take the floor, exact below 2**53: q = (x.double() / y).floor(), "
@@ -159,11 +159,11 @@ def _most_of(graph: GraphCase, launch: Launch, nest: LoopNest) -> tuple[SourceLo
     of the program's own where it has some."""
     nodes = graph.artifacts.fx_nodes
     own = [nodes[name] for name in launch.fx if name in nodes]
-    divide = [node for node in own if operator(node.target) in _DIVIDE]
+    divide = [node for node in own if operator(node.target) in DIVIDE]
     chosen = divide if nest.lanes == DIVISION and divide else own
     places = Counter(node.source for node in chosen if node.source is not None)
     ordered = [place for place, _ in places.most_common()] or list(launch.sources)
-    return tuple(sorted(ordered, key=lambda place: is_library(place.path))[:1])
+    return tuple(own_first(ordered)[:1])
 
 
 def _change(case: Case) -> Change:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.dataflow import operator
-from inspector.analysis.divisions import wide_divisions
+from inspector.analysis.divisions import DIVIDE, wide_divisions
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.launches import code_line
@@ -21,10 +21,9 @@ from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Interval
 from inspector.model.explain import Finding
-from inspector.model.source import SourceLocation, is_library
+from inspector.model.source import SourceLocation, own_first
 from inspector.units import duration, plural
 
-_OPERATORS = frozenset({"remainder", "floor_divide", "fmod", "div"})
 # xnumel = 2359296 ; r0_numel = 1024
 _EXTENT = re.compile(r"^\s*([a-z])\d*_?numel = (\d+)\s*$", re.M)
 _SHOWN = 3
@@ -112,10 +111,9 @@ def _divided_at(items: Sequence[_Item]) -> list[SourceLocation]:
         nodes = item.graph.artifacts.fx_nodes
         own = [nodes[name] for name in item.launch.fx if name in nodes]
         places.update(
-            node.source for node in own if operator(node.target) in _OPERATORS and node.source is not None
+            node.source for node in own if operator(node.target) in DIVIDE and node.source is not None
         )
-    ordered = [place for place, _ in places.most_common()]
-    return sorted(ordered, key=lambda place: is_library(place.path))[:_SHOWN]
+    return own_first(place for place, _ in places.most_common())[:_SHOWN]
 
 
 RULE = Rule("integer_division", Stage.CODE, find, other_work=True)

@@ -190,7 +190,8 @@ def _advice(case: Case, largest: Sequence[Block]) -> str:
 
 
 def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
-    """Lines of the program that call the largest ones by their name; else what the profile has of them."""
+    """Lines of the program that call the largest ones by their name, or at which it was seen between the
+    calls; else what the profile has of them."""
     found = False
     for block in largest[: 2 * _SHOWN]:
         called = re.compile(rf"(?<!def )\b{re.escape(_function(block.operators[0]))}\(")
@@ -199,13 +200,10 @@ def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
             if len(lines) == 1:
                 found = True
                 yield program.evidence(lines[0])
-    if not found and case.times.span is not None:
+    if not found:
         # What has no name of its own in the program, as a product: where it was seen between the calls.
-        for evidence in _seen_at(case, case.times.span):
-            found = True
-            yield evidence
-    for block in () if found else largest[:1]:
-        yield from block_evidence(case, block)
+        seen = tuple(_seen_at(case, case.times.span)) if case.times.span is not None else ()
+        yield from seen or (each for block in largest[:1] for each in block_evidence(case, block))
 
 
 def _function(operator: str) -> str:
