@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import numpy
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -43,6 +44,8 @@ FILTERS = (
 """Batch, channels, length, taps."""
 SHORT_ROWS = ((28800, 6), (100_000, 6), (100_000, 16), (50_000, 32), (20_000, 64), (2000, 512))
 """Rows of the smallest two, and of a median, and their elements."""
+LONG_ROWS = ((30_000, 64), (8192, 256), (2048, 1024))
+"""Rows that are sorted, and their elements."""
 MIXED_FILTERS = (
     (1, 3, 6, 3, 4000, 2048),
     (1, 1, 4, 1, 16000, 512),
@@ -149,6 +152,10 @@ def smallest_in_turns(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def middle(x: Tensor) -> Tensor:
     return (x * 2).sort(-1).values[..., x.shape[-1] // 2]
+
+
+def sorted_by_numpy(x: Tensor) -> Tensor:
+    return torch.from_numpy(numpy.sort(x.numpy()))
 
 
 def middle_by_median(x: Tensor) -> Tensor:
@@ -398,6 +405,11 @@ def main() -> None:
                 torch.testing.assert_close(library(x), network(x))
                 name = f"{rows} {kind} of {length}, {way}, network"
                 compare(name, lambda: library(x), lambda: network(x), device)  # noqa: B023
+    for rows, length in LONG_ROWS if device == "cpu" else ():
+        x = torch.randn(rows, length)
+        torch.testing.assert_close(sorted_by_numpy(x), x.sort(-1).values)
+        name = f"{rows} rows of {length}, sorted: by ATen, by numpy"
+        compare(name, lambda: x.sort(-1), lambda: sorted_by_numpy(x), device)  # noqa: B023
     print("matrices of two or three rows, compiled: the library's, written out")
     for name, (written, formula) in FORMULAS.items():
         for count, side in ((1000, 2), (1000, 3), (20000, 2), (20000, 3)):

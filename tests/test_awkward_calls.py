@@ -189,7 +189,7 @@ def test_small_matrices_are_taken_apart_by_formulas(target: str, shape: tuple[Si
         ("sort.default", (4800, 9), (), "4,800 rows of 9"),
         ("sort.stable", (4800, 9), ("stable=False", "dim=0"), ""),
         ("sort.default", (4800, 31), (), "4,800 rows of 31"),
-        ("sort.default", (4800, 32), (), ""),
+        ("sort.default", (4800, 1025), (), ""),
         ("median.dim", ("s0", 9), ("-1",), "many rows of 9"),
         ("median.dim", (20, 9), ("-1",), ""),
     ],
@@ -204,6 +204,29 @@ def test_short_rows_are_put_in_order_by_minimum_and_maximum(
     if not target.startswith("topk"):
         places = replace(part, arguments=("made", "1"))
         assert not said(x, places, made, gpu=False), "where they lay is asked for"
+
+
+@pytest.mark.parametrize(
+    ("threads", "dtype", "read", "saved"),
+    [
+        (2, "float32", "0", (0.7, 0.94)),
+        (8, "float32", "0", (0.0, 0.76)),
+        (64, "float32", "0", None),
+        (0, "float32", "0", None),
+        (2, "float64", "0", None),
+        (2, "float32", "1", None),
+    ],
+)
+def test_values_without_their_places_are_sorted_faster_by_one_thread_of_numpy(
+    threads: int, dtype: str, read: str, saved: tuple[float, float] | None
+) -> None:
+    x = node("x", (8192, 256), dtype=dtype)
+    made = replace(node("made", (8192, 256), "sort.stable", "x", "dim=-1"), users=("part",))
+    part = replace(node("part", (8192, 256), "", "made", read), kind="getitem")
+    nodes = {each.name: each for each in (x, part, made)}
+    found = awkward(made, nodes, False, threads)
+    assert (found.saved if found is not None else None) == (saved and pytest.approx(saved))
+    assert awkward(made, nodes, True, threads) is None
 
 
 def test_running_sums_of_exponentials_are_slow_on_a_cpu() -> None:

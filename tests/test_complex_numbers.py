@@ -79,6 +79,11 @@ def test_on_a_gpu_chains_claim_the_bytes_that_they_would_not_move(fibre: Case) -
         part, whole = saved[claim.call], ms[claim.call] * graph.runs
         assert claim.ms == pytest.approx((whole * max(0.0, 2 * part - 1), whole * part))
     assert len(told.claims) == len(saved)
+    # What is shown is called for complex numbers, each line of the program once.
+    generated = {launch.name for launch in graph.launches if launch.role == "generated"}
+    assert not any(item.text.endswith(name) for item in told.evidence for name in generated)
+    lines = [(item.path, item.line) for item in told.evidence if item.path.endswith("fibre_pulses.py")]
+    assert len(lines) == len(set(lines)) > 1
     # Without the schedule nobody knows what follows what.
     bare = replace(graph, artifacts=replace(graph.artifacts, post=None))
     assert not saved_by_fusing(bare)

@@ -28,6 +28,7 @@ from inspector.explain.launches import gathers, indexed_by_data
 from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import Program, read_program
+from inspector.explain.rule import Stage
 from inspector.explain.rules import (
     atomics,
     benchmark_artifact,
@@ -708,6 +709,11 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     told = list(outside_compiled.find(case))
     assert len(told) == bool(title)
     assert all(title in finding.title and finding.advice.startswith(advice) for finding in told)
+    # An optimizer's step that is most of it stands before what calls could save.
+    step = operators == ("AdamW.step",)
+    assert all(finding.severity == ("high" if step else "medium") for finding in told)
+    stages = [outside_compiled.RULE.stage_of(finding) for finding in told]
+    assert stages == [Stage.VOID if step else Stage.PROGRAM] * len(told)
     if host:
         assert [(item.path, item.line) for item in told[0].evidence] == [("p.py", 2)]
         # A product has no name in it: then where the program was seen, often enough.

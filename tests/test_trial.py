@@ -14,7 +14,13 @@ import pytest
 from click.testing import CliRunner
 from words import text
 
-from inspector.capture.bootstrap.sitecustomize import OVERRIDE, Bootstrap, make_loop_vectors, override_compile
+from inspector.capture.bootstrap.sitecustomize import (
+    OVERRIDE,
+    Bootstrap,
+    keep_values,
+    make_loop_vectors,
+    override_compile,
+)
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.launch import capture
 from inspector.cli import cli
@@ -259,13 +265,27 @@ def test_gcc_makes_vectors_of_plain_loops_where_that_is_tried(monkeypatch: pytes
     assert json.loads(override)["loop_vectors"] is True
 
 
+def test_what_an_operator_gives_is_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from torch._inductor import lowering
+
+    aten, kept = torch.ops.aten, []
+    value = SimpleNamespace(realize=lambda: kept.append(True))
+    table = {aten.acos.default: lambda x: value, aten.acosh.default: lambda x: value}
+    monkeypatch.setattr(lowering, "lowerings", table)
+    keep_values("aten.acos")
+    assert table[aten.acosh.default](1) is value and not kept
+    assert table[aten.acos.default](1) is value and kept == [True]
+
+
 @pytest.mark.slow
 def test_dynamic_shapes_and_whole_operators_win_over_the_programs_own(tmp_path: Path) -> None:
     """One graph for all sizes in place of one for each and no code generated for it; and none of
     Inductor's own for an operator that is left to ATen."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(SIZES))
-    env = _environment(Trial(dynamic=True, whole=("aten.upsample_bilinear2d",), in_place=True))
+    asked = Trial(dynamic=True, whole=("aten.upsample_bilinear2d",), kept=("aten.acos",), in_place=True)
+    env = _environment(asked)
     options = CaptureOptions((str(program),), out=tmp_path / "run", quiet=True, env=env)
     assert capture(options).exit_code == 0
     (process,) = Run.open(str(tmp_path / "run")).variants[0].processes

@@ -94,6 +94,7 @@ def test_parts_of_a_call_and_what_they_rest_on_stand_whole_at_80_columns(source:
             "x's kind of tensor changed from DispatchKeySet(CPU, BackendSelect) to DispatchKeySet(CUDA, "
             "BackendSelect)",
         ),
+        ("0/0: x.size()[0] < 5242880  # (_inductor/scheduler.py:326 in can_fuse)", "x.size()[0] < 5242880"),
     ],
 )
 def test_a_guard_is_told_plainly(reason: str, told: str) -> None:

@@ -12,7 +12,6 @@ the same in all its rows, which it computes for a tile of them at once.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -73,7 +72,6 @@ _GPU_WEIGHTS = {
     "division": 4.0,
 }
 """The same in instructions of a GPU, both ways of a branch (libdevice)."""
-_ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE | {"rand", "randn", "randint64"})) + r")\(")
 
 
 _PLAIN = frozenset({
@@ -105,7 +103,7 @@ def evaluations(
     reader: IndexReader,
 ) -> tuple[tuple[Evaluation, ...], dict[str, float]]:
     """Every expensive operator of every group that FX nodes are known for, in the groups' order; and all that
-    the loops of a group with such operators or random numbers do, in plain operations.
+    the loops of each group do, in plain operations.
 
     `groups` are the post-fusion entries with their leaves as they are after fusion, `nodes` the leaves'
     traffic, `fx` the graph's nodes by name.
@@ -118,8 +116,7 @@ def evaluations(
         values: dict[str, dict[tuple[int, ...], dict[int, Computed]]] = {}
         candidates: dict[str, dict[str, None]] = {}
         work = 0.0
-        expensive = any(leaf.body is not None and any(map(_ANY.search, leaf.body.lines)) for leaf in leaves)
-        for leaf, read, hoisted in _loops(leaves, cpu, reader) if expensive else ():
+        for leaf, read, hoisted in _loops(leaves, cpu, reader):
             loops = tuple(read.extents.values())
             work += read.work(hoisted)
             for value in read.computed(EXPENSIVE, hoisted):

@@ -22,6 +22,8 @@ _KEY = re.compile(r"\w+(?=[,)])")
 _NORMAL = "ADInplaceOrView"
 _LOCAL = re.compile(r"^L\['(\w+)'\]")
 _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
+_CODE = " # "
+"""torch/_guards.py: between a guard and the line that it comes from."""
 _WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
 
 
@@ -48,7 +50,8 @@ def fixed_size(reason: str) -> tuple[str, int, str] | None:
 
 
 def guard_text(reason: str) -> str:
-    """`x's first size changed from 3 to 8`; any other guard as torch writes it, without the compile id."""
+    """`x's first size changed from 3 to 8`; any other guard as torch writes it, without the compile id and
+    the line of code that a recorder's text has behind it."""
     text = _ID.sub("", reason.strip())
     if (match := _AT_INDEX.match(text)) is not None:
         index = int(match["index"])
@@ -57,7 +60,7 @@ def guard_text(reason: str) -> str:
     elif len(text) <= _LONGEST and (match := _OF_WHOLE.match(text)) is not None:
         what = _WHAT.get(match["what"], match["what"])
     else:
-        return text
+        return text.partition(_CODE)[0].rstrip()
     name = _LOCAL.sub(r"\1", match["name"])
     if where := made_elsewhere(reason):
         return f"{name} was made {where}"

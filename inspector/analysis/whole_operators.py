@@ -7,6 +7,7 @@ Or Inductor lowers it as loops (torch/_inductor/lowering.py): it is still a node
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -49,6 +50,8 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 """The program's operator to what the names of ATen's kernels for it have in them."""
 
 RANDOM = frozenset({"rand", "rand_like", "randn", "randn_like", "randint", "bernoulli", "dropout"})
+_DRAWS = re.compile("rand|bernoulli|dropout|normal|uniform")
+"""In names of the lowered graph's operators that make random numbers: inductor_random, native_dropout."""
 
 _LOWERED = frozenset({
     "avg_pool2d_backward", "avg_pool3d_backward", "max_pool2d_with_indices_backward", "avg_pool2d",
@@ -98,6 +101,9 @@ def whole_operators(
             view = name == "unfold" and not module.startswith("torch.nn")
             if name in KERNELS and node.kind == "call" and not view:
                 fx = tuple(became.get(node.name, ()))
+                if name in RANDOM and not any(_DRAWS.search(operator(nodes[each].target)) for each in fx):
+                    # A dropout of evaluation draws nothing.
+                    continue
                 made += _operator(node, name, fx, {n.name: n for n in traced.nodes}, held, launches, reader)
     taken = {name for item in made for name in item.fx}
     for node in after.operations:

@@ -37,7 +37,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     data = {**asdict(finding), "measured": finding.measured, "saves_ms": finding.saves}
     if finding.trial is not None:
         data["trial"] = {
-            **pick(finding.trial, "mode dynamic whole in_place loop_vectors"),
+            **pick(finding.trial, "mode dynamic whole kept in_place loop_vectors"),
             "config": dict(finding.trial.config),
             "environment": dict(finding.trial.environment),
         }

@@ -98,7 +98,7 @@ def _explained(case: Case) -> Iterator[Explanation]:
         )
         for rule, asked, finding in settled
     ]
-    ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
+    ranked.sort(key=lambda item: rank(item[1], item[0].stage_of(item[1]), case.times))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries do bounds a program, and is nothing to change: both are said then, that one last.

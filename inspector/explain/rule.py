@@ -44,7 +44,8 @@ class Rule:
 
     A `place_only` one says where time goes and not why: who knows why comes first to the same milliseconds.
     One of `other_work` would have a part do less, or in another dtype: the least that it could take as it is
-    bounds nothing of what such a rule claims. A `fact` is worth a line where it costs nothing, too.
+    bounds nothing of what such a rule claims. A `fact` is worth a line where it costs nothing, too. What
+    one of `aside` finds is no part of a call.
     """
 
     name: str
@@ -53,6 +54,11 @@ class Rule:
     place_only: bool = False
     other_work: bool = False
     fact: bool = False
+    aside: bool = False
+
+    def stage_of(self, finding: Finding) -> Stage:
+        """Where a finding of it belongs: what is loud aside of the calls is more than these could save."""
+        return Stage.VOID if self.aside and finding.severity == "high" else self.stage
 
 
 def level(ms: float, noise_ms: float) -> Severity:

@@ -37,8 +37,12 @@ _READS = frozenset({"float", "int", "bool"})
 """Of a tensor, each waits for its value as `item` does."""
 _NUMBERS = re.compile(r"[A-Z0-9_]+|sys\.argv|os\.environ|len|round|math\.\w+|args\.\w+")
 """Names that stand for no tensor."""
-# statistics.median(times), min(times), np.min(times), but not x.clamp_min(0)
-_ROBUST = re.compile(r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\(")
+# statistics.median(times), min(times), np.min(times), but not x.clamp_min(0); sorted(times)[n // 2], or
+# times.sort() with times[n // 2] behind it
+_ROBUST = re.compile(
+    r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\("
+    r"|\bsorted\(\w+\)\[[^\]:]+\]|\b(\w+)\.sort\(\)(?s:.)*?\b\1\[[^\]:]+\]"
+)
 _OF_A_FIRST = re.compile(
     r"\bwarm|\bcompil(?:ing|ation)\b|\bcompile[ -]time|\bcold\b|\bfirst (?:call|step|run|iteration|batch)",
     re.I,

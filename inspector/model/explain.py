@@ -49,6 +49,9 @@ class Trial:
     """The `dynamic` of every ``torch.compile``."""
     whole: tuple[str, ...] = ()
     """Operators of ATen (``aten.cumsum``) that Inductor calls as eager does, and does not generate."""
+    kept: tuple[str, ...] = ()
+    """Operators of ATen (``aten.acos``) whose results are written to memory, and not computed where they are
+    read (torch/_inductor/ir.py: StorageBox.realize)."""
     in_place: bool = False
     """Writes into a part of a tensor stay in place wherever nothing reads the older version; torch asks for
     both tensors to be in memory anyway (torch/_inductor/fx_passes/reinplace.py)."""
@@ -72,6 +75,7 @@ class Trial:
         parts += [f"dynamic={self.dynamic}"] if self.dynamic is not None else []
         parts += [f"{name}={value}" for name, value in (*self.config, *self.environment, *self.state)]
         parts += [f"{' and '.join(self.whole)} left to ATen"] if self.whole else []
+        parts += [f"{' and '.join(self.kept)} kept in memory"] if self.kept else []
         parts += ["writes kept in place"] if self.in_place else []
         parts += ["g++ with -ftree-loop-vectorize"] if self.loop_vectors else []
         parts += [f"without {name}" for name in (*self.passes, *self.lowerings)]

@@ -81,6 +81,9 @@ def as_code(outcome: Outcome) -> str:
         said.append(
             f"call {names} in a torch.library.custom_op (with register_fake), or leave these lines out"
         )
+    if trial.kept:
+        names = joined(trial.kept, len(trial.kept))
+        said.append(f"y = y.as_strided(y.size(), y.stride()) of what {names} gives")
     if trial.in_place:
         said.append(f"{KEEP_IN_PLACE} before the first call")
     said += [f"{LOOP_VECTORS}, in the environment"] if trial.loop_vectors else []

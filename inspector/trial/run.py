@@ -226,9 +226,8 @@ def _environment(trial: Trial | None) -> tuple[tuple[str, str], ...]:
     """The trial's variables, and what makes its settings win over the program's own."""
     if trial is None:
         return ()
-    override = {
-        name: getattr(trial, name) for name in ("mode", "dynamic", "whole", "in_place", "loop_vectors")
-    }
+    plain = ("mode", "dynamic", "whole", "kept", "in_place", "loop_vectors")
+    override = {name: getattr(trial, name) for name in plain}
     without = {name: getattr(trial, name) for name in ("passes", "lowerings", "apart")}
     override |= {"state": dict(trial.state)} if trial.state else {}
     override |= {"without": without} if any(without.values()) or trial.listed else {}

@@ -30,8 +30,9 @@ VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
 what the program itself says. `whole` names operators that Inductor is to leave to ATen, `in_place` asks for
-writes into parts to stay in place, `loop_vectors` g++ for vectors of plain loops, `state` has values of
-STATES. For trying advice. `without` is what the recorder switches off (recorder/vary.py), to find a cause."""
+writes into parts to stay in place, `kept` names operators whose results are to be in memory, `loop_vectors`
+asks g++ for vectors of plain loops, `state` has values of STATES. For trying advice. `without` is what the
+recorder switches off (recorder/vary.py), to find a cause."""
 INDUCTOR = "torch._inductor.config"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
@@ -283,6 +284,7 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     changes: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         (f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()
     ]
+    changes += [(f"{name} kept in memory", keep_values, (name,)) for name in override.get("kept") or ()]
     at_once: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = []
     for name, value in (override.get("state") or {}).items():
         to = at_once if name in OF_THREADS else changes
@@ -342,6 +344,23 @@ def keep_whole(torch: "Any", name: str) -> None:
             overload.py_kernels.pop(key, None)
         overload._dispatch_cache.clear()
     lowering.make_fallback(packet, warn=False)
+
+
+def keep_values(name: str) -> None:
+    """Have all that an operator (``aten.acos``) gives written to memory, and not computed where it is read
+    (torch/_inductor/lowering.py: lowerings; torch/_inductor/ir.py: StorageBox.realize)."""
+    lowerings = _module("torch._inductor.lowering").lowerings
+    for overload in [each for each in lowerings if str(each).rpartition(".")[0] == name]:
+        original = lowerings[overload]
+
+        @_wrapping(original)
+        def kept(*args: "Any", _original: "Any" = original, **kwargs: "Any") -> "Any":
+            made = _original(*args, **kwargs)
+            if hasattr(made, "realize"):
+                made.realize()
+            return made
+
+        lowerings[overload] = kept
 
 
 def set_state(torch: "Any", name: str, text: str) -> None:

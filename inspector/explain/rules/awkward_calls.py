@@ -1,6 +1,7 @@
 """Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
-few, Fourier transforms of a length with a large prime factor, depthwise convolutions over a few taps or over
-many, some operators on complex numbers, bases that are made whole and not read.
+few or where nobody reads the places, Fourier transforms of a length with a large prime factor, depthwise
+convolutions over a few taps or over many, some operators on complex numbers, bases that are made whole and
+not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -19,12 +20,13 @@ from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, on_complex, saved_by_fusing
 from inspector.explain.estimate import GPU_KERNEL_MS
-from inspector.explain.least import REACHED
+from inspector.explain.least import REACHED, machine_of
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.frozen import dataclass
 from inspector.model.account import Interval
 from inspector.model.explain import Finding
 from inspector.model.fx import FxNode
+from inspector.model.source import SourceLocation
 from inspector.units import plural
 
 SMALL_MATRIX = 6
@@ -106,6 +108,10 @@ NETWORK_ROW = 31
 _SORTED: Interval = (0.45, 0.93)
 """Saved so of what sorting them or their median takes on a CPU: of rows a half to two thirds, of windows that
 lie side by side, whose columns fill vectors, nine tenths."""
+SORTED_ALONE = 1024
+"""Elements of a row of float32 that numpy sorts in less time: it keeps no indices, and has vectors for it."""
+_BESIDE_ATEN: Interval = (0.06, 0.3)
+"""numpy's time in one thread over ATen's in two, of rows of 64 to 1,024 (numpy 2.4, AVX-512)."""
 _SCANS: Interval = (0.5, 0.75)
 """Saved of what a `logcumsumexp` takes on a CPU, one element after the other with two exponentials each."""
 _AS_DOUBLES = (
@@ -145,6 +151,8 @@ _Item = tuple[float, GraphCase, Launch, Awkward]
 
 def find(case: Case) -> Iterable[Finding]:
     kinds: dict[str, list[_Item]] = defaultdict(list)
+    peaks = machine_of(case).peaks
+    threads = case.threads or (peaks.threads if peaks is not None else None) or 0
     for graph in case.graphs:
         nodes = _sized(graph)
         saved = saved_by_fusing(graph) if graph.gpu and has_complex(nodes) else {}
@@ -153,7 +161,8 @@ def find(case: Case) -> Iterable[Finding]:
             found = None
             if launch.role in CALLED or numbers:
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
-                found = next(filter(None, (awkward(node, nodes, graph.gpu) for node in made)), None)
+                told = (awkward(node, nodes, graph.gpu, threads) for node in made)
+                found = next(filter(None, told), None)
             if found is None and not graph.gpu and numbers:
                 found = _ON_COMPLEX
             if found is None and launch.call.index in saved:
@@ -200,6 +209,16 @@ def _sized(graph: GraphCase) -> Mapping[str, FxNode]:
     }
 
 
+def _by_line(items: Sequence[_Item]) -> list[_Item]:
+    """The dearest item of each line of the program, of the line that takes most first; what is generated
+    between a library's calls only where its line has none."""
+    lines: dict[tuple[SourceLocation, ...], list[_Item]] = defaultdict(list)
+    for item in sorted(items, key=lambda item: item[2].role == "generated"):
+        lines[item[2].sources[:1]].append(item)
+    libraries = [own for own in lines.values() if own[0][2].role != "generated"]
+    return [own[0] for own in sorted(libraries, key=lambda own: -sum(item[0] for item in own))]
+
+
 def _finding(case: Case, kind: str, items: Sequence[_Item]) -> Finding:
     claims = []
     for _, graph, launch, found in items:
@@ -220,7 +239,7 @@ def _finding(case: Case, kind: str, items: Sequence[_Item]) -> Finding:
     given = list(dict.fromkeys(item[3].given for item in items))
     more = f" and {plural(len(given) - 1, 'other size')}" if len(given) > 1 else ""
     evidence = []
-    for ms, owner, call, found in items[:3]:
+    for ms, owner, call, found in _by_line(items)[:3]:
         text = f"{timed(call, ms / owner.runs)}, {found.given}: {call.name}"
         evidence.append(owner.launch_evidence(call, text))
         evidence += [source_evidence(case, place) for place in call.sources[:1]]
@@ -242,8 +261,9 @@ _ON_COMPLEX = Awkward("operators", "complex numbers", AS_REAL, (0.0, 0.7), "whic
 """A program of a thousand small ones a call took 0.54 of its time so, one of large ones all of it."""
 
 
-def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | None:
-    """What of a node its library does badly; None where nothing is, or its sizes are symbolic."""
+def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int = 0) -> Awkward | None:
+    """What of a node its library does badly with as many threads of a CPU, 0 where that is not known; None
+    where nothing is, or its sizes are symbolic."""
     name = operator(node.target)
     given = [nodes.get(text) for text in node.arguments]
     shapes = [_shape(each) for each in given]
@@ -262,7 +282,7 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool) -> Awkward | N
     if name in _SYSTEMS and not gpu:
         return _systems(name, shapes[0])
     if name in ("topk", "sort", "median") and not gpu:
-        return _rows(name, node, nodes, shapes[0])
+        return _rows(name, node, nodes, shapes[0], threads)
     if name == "logcumsumexp" and not gpu:
         shape = "x".join("n" if size is None else str(size) for size in shapes[0])
         return Awkward(name, f"tensors of {shape}", _AS_DOUBLES, _SCANS)
@@ -286,7 +306,9 @@ def _systems(name: str, shape: _Shape) -> Awkward | None:
     return Awkward(called, f"{count} matrices of {rows}x{rows}", advice, saved)
 
 
-def _rows(name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape) -> Awkward | None:
+def _rows(
+    name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, threads: int
+) -> Awkward | None:
     """Of the last dimension: what is strided a library copies first."""
     numbers = [int(match[1]) for text in node.arguments[1:] if (match := _DIM.match(text)) is not None]
     few, dims = (numbers[0] if numbers else 0, numbers[1:]) if name == "topk" else (0, numbers)
@@ -303,12 +325,30 @@ def _rows(name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape) -
             "Inductor has code for both"
         )
         return Awkward(name, given, advice, _SMALLEST) if 0 < few <= FEW and length <= SHORT_ROW else None
-    read = _read(node, nodes)
+    if _read(node, nodes) != {"0"}:
+        return None
+    if length > NETWORK_ROW:
+        return _sorted_alone(name, node, nodes, given, threads) if length <= SORTED_ALONE else None
     advice = (
         "put their columns in order with torch.minimum and torch.maximum of neighbours, in as many turns as "
         "there are columns: one kernel of vectors"
     )
-    return Awkward(name, given, advice, _SORTED) if read == {"0"} and length <= NETWORK_ROW else None
+    return Awkward(name, given, advice, _SORTED)
+
+
+def _sorted_alone(
+    name: str, node: FxNode, nodes: Mapping[str, FxNode], given: str, threads: int
+) -> Awkward | None:
+    """Values without their places, as numpy sorts them in one thread."""
+    of = nodes.get(node.arguments[0])
+    saved = tuple(max(1 - ratio * threads / 2, 0.0) for ratio in reversed(_BESIDE_ATEN))
+    if name != "sort" or not threads or not saved[1] or of is None or of.meta is None:
+        return None
+    advice = (
+        "nobody reads where the elements lay: sort the values alone in a torch.library.custom_op (with "
+        "register_fake), torch.from_numpy(numpy.sort(x.numpy())), which keeps no indices and sorts by vectors"
+    )
+    return Awkward(name, given, advice, (saved[0], saved[1])) if of.meta.dtype == "float32" else None
 
 
 def _product(sizes: _Shape) -> int | None:

@@ -109,6 +109,7 @@ def _seen_at(case: Case, span: SteadySpan) -> Iterator[Evidence]:
 
 
 def _profiled(case: Case) -> Iterable[Finding]:
+    """Loud where an optimizer's step takes most of it all: that is known to go with fewer passes."""
     if case.sides is None:
         return
     totals = case.sides.joined.compiled
@@ -139,9 +140,11 @@ def _profiled(case: Case) -> Iterable[Finding]:
         title = f"{percent(of_work)} of {whose} from one call to the next runs outside of what is compiled: "
         title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
     untimed = of_work > of_call and _times_calls_alone(case)
+    first = largest[0]
+    step = first.operators[0].endswith(_STEP) and _took(first) > MOST * _sum(blocks)
     yield Finding(
         rule="outside_compiled",
-        severity="low" if untimed else "medium",
+        severity="low" if untimed else "high" if step else "medium",
         title=title + ", ".join(named[:_SHOWN]) + (_UNTIMED if untimed else ""),
         graph=None,
         cost_ms=None,
@@ -214,4 +217,4 @@ def _function(operator: str) -> str:
     return _WORDS.sub("_", match[1]).lower() if match else operator.rpartition("::")[2]
 
 
-RULE = Rule("outside_compiled", Stage.PROGRAM, find)
+RULE = Rule("outside_compiled", Stage.PROGRAM, find, aside=True)

@@ -141,8 +141,8 @@ def find(case: Case) -> Iterable[Finding]:
             evidence.append(source_evidence(case, place, f"compiled again: {guard_text(recompile.headline)}"))
         elif case.log_path:
             evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
-    told = {recompile.headline for recompile in facts}
-    others = [event for event in events if _reason(event) not in told]
+    told = {guard_text(recompile.headline) for recompile in facts}
+    others = [event for event in events if guard_text(_reason(event)) not in told]
     for event in (*limits, *others)[: 4 - len(evidence)]:
         if event.location is not None:
             evidence.append(source_evidence(case, event.location, guard_text(_reason(event))))

@@ -28,10 +28,6 @@ from inspector.units import size, times_each
 LEAST_SHARE = 0.01
 """Of a call: less is not worth a line of the program."""
 
-_KEPT = Trial(config=(("realize_opcount_threshold", 1),))
-"""Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn). What
-one reader reads is kept where ATen computes the operator."""
-
 
 class _Cost(NamedTuple):
     """What a launch repeats, the largest part first, and the milliseconds that this takes of a call."""
@@ -70,7 +66,6 @@ def find(case: Case) -> Iterable[Finding]:
 def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:
     costs = sorted(costs, key=lambda item: -item.ms[1])
     launch, worst = costs[0].launch, costs[0].worst
-    made = _chain(graph, worst)
     most = [item for item in costs[0].items if item.part >= RUN_TO_RUN] or [worst]
     chains = [_chain(graph, item) for item in most]
     kept = {nodes[-1].name: (_kept(nodes), nodes[-1].source) for nodes in chains}
@@ -104,7 +99,7 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
         ),
         how="estimated",
         share=share,
-        trial=_KEPT if _several_readers(graph, worst) else Trial(whole=(f"aten.{_last(made)}",)),
+        trial=Trial(kept=tuple(dict.fromkeys(f"aten.{_last(nodes)}" for nodes in chains))),
         claims=tuple(on_launch(graph, item.launch, item.ms, "estimated") for item in costs),
     )
 
@@ -123,16 +118,7 @@ def _last(made: Sequence[FxNode]) -> str:
 def _kept(made: Sequence[FxNode]) -> str:
     """The value that a chain ends in, in words."""
     last, end = _last(made), operator(made[-1].target)
-    return last if end == last else f"{last}, with the {end} behind it,"
-
-
-def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
-    """Whether what the operator ends in has several readers: one alone is never a reason to keep a value."""
-    nodes, name = graph.artifacts.fx_nodes, item.fx[0]
-    # What is taken out is not met again: in a damaged graph nodes may read each other in a circle.
-    while name in nodes and len(nodes[name].users) == 1:
-        name = nodes.pop(name).users[0]
-    return name in nodes and len(nodes[name].users) > 1
+    return last if end == last else f"{last} with the {end} behind it"
 
 
 def _keeping_ms(case: Case, graph: GraphCase, item: Evaluation) -> float:
