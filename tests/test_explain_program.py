@@ -401,6 +401,7 @@ def test_a_first_call_in_the_time_is_loud_where_it_turns_the_conclusion(softmax:
         (2.0, "faster", "high"),
         (0.5, "slower", "medium"),
         (200.0, "faster", "medium"),
+        (1.0, "same", "high"),
         (2.0, "unknown", "medium"),
     )
     for eager, outcome, severity in cases:

@@ -712,6 +712,8 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     # An optimizer's step that is most of it stands before what calls could save.
     step = operators == ("AdamW.step",)
     assert all(finding.severity == ("high" if step else "medium") for finding in told)
+    fused = replace(case, programs=(Program("p.py", ("opt = AdamW(p, fused=True)",)),))
+    assert all(finding.severity == "medium" for finding in outside_compiled.find(fused))
     stages = [outside_compiled.RULE.stage_of(finding) for finding in told]
     assert stages == [Stage.VOID if step else Stage.PROGRAM] * len(told)
     if host:

@@ -210,8 +210,8 @@ def _sized(graph: GraphCase) -> Mapping[str, FxNode]:
 
 
 def _by_line(items: Sequence[_Item]) -> list[_Item]:
-    """The dearest item of each line of the program, of the line that takes most first; what is generated
-    between a library's calls only where its line has none."""
+    """The dearest item of each line of the program, of the line that takes most first; without what is
+    generated between a library's calls."""
     lines: dict[tuple[SourceLocation, ...], list[_Item]] = defaultdict(list)
     for item in sorted(items, key=lambda item: item[2].role == "generated"):
         lines[item[2].sources[:1]].append(item)

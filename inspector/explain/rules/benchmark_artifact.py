@@ -87,15 +87,15 @@ def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
 
 
 def _flips(case: Case) -> bool:
-    """Whether the program sees compiled code lose that is surely faster. Without eager's time, whether most
-    of what it sees is compiling."""
+    """Whether the program sees compiled code lose that surely does not. Without eager's time, whether most of
+    what it sees is compiling."""
     times = case.times
     if not times.cold_ms or not times.calls or times.compiled_ms is None:
         return True
     seen = times.compiled_ms + times.cold_ms / times.calls
     if times.eager_ms is None:
         return seen > 2 * times.compiled_ms
-    return times.outcome == "faster" and seen > times.eager_ms
+    return times.outcome in ("faster", "same") and seen > times.eager_ms
 
 
 def _warm_up(program: Program, region: TimedRegion) -> Change:

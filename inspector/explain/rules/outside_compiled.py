@@ -109,7 +109,7 @@ def _seen_at(case: Case, span: SteadySpan) -> Iterator[Evidence]:
 
 
 def _profiled(case: Case) -> Iterable[Finding]:
-    """Loud where an optimizer's step takes most of it all: that is known to go with fewer passes."""
+    """Loud where an optimizer's step takes most of it all and is not fused: fewer passes are known to win."""
     if case.sides is None:
         return
     totals = case.sides.joined.compiled
@@ -141,7 +141,8 @@ def _profiled(case: Case) -> Iterable[Finding]:
         title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
     untimed = of_work > of_call and _times_calls_alone(case)
     first = largest[0]
-    step = first.operators[0].endswith(_STEP) and _took(first) > MOST * _sum(blocks)
+    step = first.operators[0].endswith(_STEP) and not _asks_fused(case)
+    step = step and _took(first) > MOST * _sum(blocks)
     yield Finding(
         rule="outside_compiled",
         severity="low" if untimed else "high" if step else "medium",
@@ -187,9 +188,12 @@ def _advice(case: Case, largest: Sequence[Block]) -> str:
     if not names[0].endswith(_STEP):
         library = sum(_took(block) for block in largest if _LIBRARY.search(block.operators[0]))
         return _ADVICE_LIBRARY if library > MOST * _sum(largest) else _ADVICE
-    asked = any("fused" in line for program in case.programs for line in program.lines)
-    fused = names[0].removesuffix(_STEP) in _FUSED and not asked
+    fused = names[0].removesuffix(_STEP) in _FUSED and not _asks_fused(case)
     return f"give the optimizer fused=True, or {_COMPILE_STEP}" if fused else _COMPILE_STEP
+
+
+def _asks_fused(case: Case) -> bool:
+    return any("fused" in line for program in case.programs for line in program.lines)
 
 
 def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
