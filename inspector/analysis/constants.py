@@ -20,6 +20,11 @@ _RANDOM = (
 )
 
 
+def is_random(operator: str) -> bool:
+    """Whether an operator of that name makes random numbers, or the seeds of some."""
+    return any(word in operator for word in _RANDOM)
+
+
 def constant_nodes(graph: FxGraph | None, same: frozenset[str] = frozenset()) -> frozenset[str]:
     """The calls that compute from constants alone, and from those inputs that are the `same` in every call.
     Random ones, and what changes memory, are none of them; an attribute of the module is an input."""
@@ -28,6 +33,6 @@ def constant_nodes(graph: FxGraph | None, same: frozenset[str] = frozenset()) ->
         if node.kind not in ("call", "getitem") or not constant.issuperset(node.inputs):
             continue
         name = operator(node.target)
-        if not name.endswith("_") and not any(word in name for word in _RANDOM):
+        if not name.endswith("_") and not is_random(name):
             constant.add(node.name)
     return frozenset(constant - same)

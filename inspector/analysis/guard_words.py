@@ -49,6 +49,11 @@ def fixed_size(reason: str) -> tuple[str, int, str] | None:
     return match["name"], int(match["index"]), match["old"]
 
 
+def without_code(guard: str) -> str:
+    """A guard without the line of code that torch may write behind it."""
+    return guard.partition(_CODE)[0].strip()
+
+
 def guard_text(reason: str) -> str:
     """`x's first size changed from 3 to 8`; any other guard as torch writes it, without the compile id and
     the line of code that a recorder's text has behind it."""
@@ -60,7 +65,7 @@ def guard_text(reason: str) -> str:
     elif len(text) <= _LONGEST and (match := _OF_WHOLE.match(text)) is not None:
         what = _WHAT.get(match["what"], match["what"])
     else:
-        return text.partition(_CODE)[0].rstrip()
+        return without_code(text)
     name = _LOCAL.sub(r"\1", match["name"])
     if where := made_elsewhere(reason):
         return f"{name} was made {where}"

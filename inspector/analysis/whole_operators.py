@@ -7,7 +7,6 @@ Or Inductor lowers it as loops (torch/_inductor/lowering.py): it is still a node
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from inspector.model.source import contiguous
 from inspector.model.two_sides import KernelTime
 from inspector.model.waste import OperatorInput, WholeOperator
 
+from .constants import is_random
 from .dataflow import VIEW_OPERATORS, operator, shown
 from .index_ranges import IndexReader
 from .traffic import ITEM_BYTES
@@ -50,8 +50,6 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 """The program's operator to what the names of ATen's kernels for it have in them."""
 
 RANDOM = frozenset({"rand", "rand_like", "randn", "randn_like", "randint", "bernoulli", "dropout"})
-_DRAWS = re.compile("rand|bernoulli|dropout|normal|uniform")
-"""In names of the lowered graph's operators that make random numbers: inductor_random, native_dropout."""
 
 _LOWERED = frozenset({
     "avg_pool2d_backward", "avg_pool3d_backward", "max_pool2d_with_indices_backward", "avg_pool2d",
@@ -101,7 +99,7 @@ def whole_operators(
             view = name == "unfold" and not module.startswith("torch.nn")
             if name in KERNELS and node.kind == "call" and not view:
                 fx = tuple(became.get(node.name, ()))
-                if name in RANDOM and not any(_DRAWS.search(operator(nodes[each].target)) for each in fx):
+                if name in RANDOM and not any(is_random(operator(nodes[each].target)) for each in fx):
                     # A dropout of evaluation draws nothing.
                     continue
                 made += _operator(node, name, fx, {n.name: n for n in traced.nodes}, held, launches, reader)

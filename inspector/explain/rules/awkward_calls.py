@@ -210,13 +210,13 @@ def _sized(graph: GraphCase) -> Mapping[str, FxNode]:
 
 
 def _by_line(items: Sequence[_Item]) -> list[_Item]:
-    """The dearest item of each line of the program, of the line that takes most first; without what is
+    """The first item of each line of the program, that of the line that takes most first; without what is
     generated between a library's calls."""
     lines: dict[tuple[SourceLocation, ...], list[_Item]] = defaultdict(list)
-    for item in sorted(items, key=lambda item: item[2].role == "generated"):
-        lines[item[2].sources[:1]].append(item)
-    libraries = [own for own in lines.values() if own[0][2].role != "generated"]
-    return [own[0] for own in sorted(libraries, key=lambda own: -sum(item[0] for item in own))]
+    for item in items:
+        if item[2].role != "generated":
+            lines[item[2].sources[:1]].append(item)
+    return [own[0] for own in sorted(lines.values(), key=lambda own: -sum(item[0] for item in own))]
 
 
 def _finding(case: Case, kind: str, items: Sequence[_Item]) -> Finding:
@@ -341,14 +341,14 @@ def _sorted_alone(
 ) -> Awkward | None:
     """Values without their places, as numpy sorts them in one thread."""
     of = nodes.get(node.arguments[0])
-    saved = tuple(max(1 - ratio * threads / 2, 0.0) for ratio in reversed(_BESIDE_ATEN))
-    if name != "sort" or not threads or not saved[1] or of is None or of.meta is None:
+    most, least = (max(1 - ratio * threads / 2, 0.0) for ratio in _BESIDE_ATEN)
+    if name != "sort" or not threads or not most or of is None or of.meta is None:
         return None
     advice = (
         "nobody reads where the elements lay: sort the values alone in a torch.library.custom_op (with "
         "register_fake), torch.from_numpy(numpy.sort(x.numpy())), which keeps no indices and sorts by vectors"
     )
-    return Awkward(name, given, advice, (saved[0], saved[1])) if of.meta.dtype == "float32" else None
+    return Awkward(name, given, advice, (least, most)) if of.meta.dtype == "float32" else None
 
 
 def _product(sizes: _Shape) -> int | None:

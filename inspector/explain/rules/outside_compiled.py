@@ -141,8 +141,8 @@ def _profiled(case: Case) -> Iterable[Finding]:
         title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
     untimed = of_work > of_call and _times_calls_alone(case)
     first = largest[0]
-    step = first.operators[0].endswith(_STEP) and not _asks_fused(case)
-    step = step and _took(first) > MOST * _sum(blocks)
+    most = _took(first) > MOST * _sum(blocks)
+    step = most and first.operators[0].endswith(_STEP) and not _asks_fused(case)
     yield Finding(
         rule="outside_compiled",
         severity="low" if untimed else "high" if step else "medium",

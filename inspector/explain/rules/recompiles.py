@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.guard_words import fixed_size, guard_text, made_elsewhere
+from inspector.analysis.guard_words import fixed_size, guard_text, made_elsewhere, without_code
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -263,7 +263,7 @@ def _users(item: Evidence) -> bool:
 def guard_kind(reason: str) -> str:
     """What a failed guard checks, as in `_KINDS`; `made` where a tensor is of inference mode and was not, or
     the other way round; empty where that is not known."""
-    text = _ID.sub("", reason.splitlines()[0] if reason else "").partition(" # ")[0].strip()
+    text = without_code(_ID.sub("", reason.splitlines()[0] if reason else ""))
     if made_elsewhere(text):
         return "made"
     return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
