@@ -90,6 +90,17 @@ def test_what_of_a_sector_is_used_follows_from_steps_and_offsets() -> None:
     assert not sparse_accesses(kernel("a = tl.load(p + (4*x0 + ks0*x1), m)", p="*fp32"))
 
 
+def test_a_program_of_a_split_scan_goes_along_one_row() -> None:
+    """Its neighbours' columns are those of other programs."""
+    line = "a = tl.load(p + (x0 + 1056*r0_2 + 1086624*x1), m)"
+    scan = replace(kernel(line, p="*fp32"), heuristic="split_scan")
+    assert sparse_accesses(scan)["p"] == (1056, 1 / 8, 1, line)
+    assert not sparse_accesses(kernel(line, p="*fp32"))
+    assert not sparse_accesses(
+        replace(kernel("a = tl.load(p + (1056*x0 + r0_1), m)", p="*fp32"), heuristic="split_scan")
+    )
+
+
 def generated(case: Case) -> tuple[GraphCase, Launch, int]:
     """The launch that moves most of the first graph's generated ones."""
     graph = case.graphs[0]

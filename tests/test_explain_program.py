@@ -107,6 +107,31 @@ def test_rounds_that_are_timed_from_a_later_one_on_leave_the_first_out(test: str
     assert region.includes_first_call and region.robust == later
 
 
+@pytest.mark.parametrize(("factor", "later"), [("(step >= 30)", True), ("1000", False), ("(y > 0)", False)])
+def test_a_time_that_is_multiplied_by_a_later_rounds_condition_leaves_the_first_out(
+    factor: str, later: bool
+) -> None:
+    text = (
+        "import time, torch\nfast = torch.compile(model)\nx, total = torch.ones(8), 0.0\n"
+        "for step in range(60):\n    start = time.perf_counter()\n    y = fast(x).item()\n"
+        f"    total += (time.perf_counter() - start) * {factor}\nprint(total / 30)\n"
+    )
+    (region,) = program(text).regions
+    assert region.includes_first_call and region.robust == later
+
+
+def test_a_list_of_which_only_the_last_time_is_told_is_a_log() -> None:
+    text = (
+        "import time, torch\nfast = torch.compile(model)\nx, times = torch.ones(8), []\n"
+        "for step in range(60):\n    start = time.perf_counter()\n    y = fast(x).item()\n"
+        "    times.append(time.perf_counter() - start)\n    print(step, times[-1], len(losses))\n"
+    )
+    (region,) = program(text).regions
+    assert region.logged and not region.robust
+    for used in ("print(sum(times))", "return times", "print(times[-1], np.mean(times[3:]))"):
+        assert not program(f"{text}def tell():\n    {used}\n").regions[0].logged, used
+
+
 SET_AGAIN = """\
 import time, torch
 net = torch.compile(torch.nn.Linear(8, 8))
@@ -290,6 +315,7 @@ def test_a_median_takes_no_harm_from_its_first_value() -> None:
         ("statistics.median(times)", True),
         ("print(sorted(times)[len(times) // 2])", True),
         ("times.sort()\nprint(f'{times[n // 2] * 1e3} ms')", True),
+        ("lat = sorted(times)\nprint(f'{lat[len(lat) // 2] * 1e3} ms')", True),
         ("print(sorted(scores)[:5])", False),
         ("scores.sort()\nprint(scores[:5], times[2])", False),
     ):

@@ -19,6 +19,7 @@ from inspector.explain.cpp_loops import LoopNest
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.in_vain import PADDED
 from inspector.explain.launches import busiest_line
 from inspector.explain.least import Machine, achieved
 from inspector.explain.program import read_program
@@ -378,7 +379,7 @@ def test_an_index_that_is_clamped_is_why_a_loop_has_no_vectors() -> None:
     text = loop % f"auto tmp0 = in_ptr0[static_cast<int64_t>({index})];"
     clamped = LoopNest(1, 77441, False, 0, 1, False, "", text)
     values = replace(clamped, text=loop % "auto tmp0 = std::min(in_ptr0[static_cast<int64_t>(x1)], 1.0f);")
-    assert "clamped" in cpu_not_vectorized._reason(clamped, text)[0]
+    assert cpu_not_vectorized._reason(clamped, text) == (cpu_not_vectorized._CLAMPED, PADDED)
     assert "clamped" not in cpu_not_vectorized._reason(values, text)[0]
 
 

@@ -82,6 +82,9 @@ def test_what_is_read_in_whole_and_what_costs_little_is_not_told(made: Case) -> 
     assert not list(unread_results.find(with_graph(made, LAST.replace("exp,)", "exp, mm)"), ("mm", 10.0))))
     assert not list(unread_results.find(with_graph(made, LAST, ("mm", 0.1))))
     assert not list(unread_results.find(with_graph(made, LAST, ("exp", 10.0))))
+    # No library computes one place of a Fourier transform, or of a sort.
+    whole = LAST.replace("aten.mm.default(arg0_1, arg1_1)", "aten._fft_c2r.default(arg0_1, [1], 2, 4000)")
+    assert not list(unread_results.find(with_graph(made, whole, ("mm", 10.0))))
 
 
 def test_a_vector_is_multiplied_first(made: Case) -> None:

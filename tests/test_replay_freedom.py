@@ -356,3 +356,14 @@ def test_a_function_that_ends_at_one_is_one_there() -> None:
     value = torch.tensor([-20.0, 0.5], dtype=torch.float64).erf()
     moved = torch.as_tensor(Noise(1).function(value, 1e-7, "erf"))
     assert float(moved[0]) == -1.0 and float(moved[1]) != float(value[1])
+
+
+def test_sums_in_float64_round_where_they_are_no_short_numbers() -> None:
+    """Float64 is its own reference: of a third the last bits say that it was rounded, of a count or of a half
+    that it was not."""
+    values = torch.tensor([3.0, 0.5, 2.0**40 + 1, 1 / 3, 0.1 + 0.2], dtype=torch.float64)
+    moved = Noise(1).disturbed(values, 1e-12, torch.float64)
+    assert (moved == values).tolist() == [True, True, True, False, False]
+    # What float32 holds of them is exact there.
+    moved = Noise(1).disturbed(values, 1e-12, torch.float32)
+    assert (moved == values).tolist() == [True, True, False, False, False]

@@ -119,6 +119,30 @@ def test_single_elements_that_accuse_op_by_op_as_well_are_no_mismatch() -> None:
     assert compare(compiled, eager, reference, noisy=disturbed).verdict == "mismatch"
 
 
+def _jumping(seed: int, reference: Any, count: int) -> Any:
+    """The reference with so many elements far off, others from each seed, as an iteration ends that jumps."""
+    chosen = torch.randperm(reference.numel(), generator=torch.Generator().manual_seed(seed))[:count]
+    moved = reference.clone()
+    moved[chosen] = moved[chosen] + 1
+    return moved
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_what_each_disturbed_reference_moves_elsewhere_accuses_nobody(dtype: Any) -> None:
+    reference = torch.arange(1, 8193, dtype=torch.float64)
+    eager = reference.to(dtype)
+
+    def judged(wrong: int, jumps: int) -> str:
+        compiled = _jumping(99, reference, wrong).to(dtype)
+        truth = reference if dtype.is_floating_point else reference.to(dtype)
+        disturbed = lambda seed: _jumping(seed, reference * (1 + 1e-15), jumps).to(truth.dtype)  # noqa: E731
+        return compare(compiled, eager, truth, noisy=disturbed).verdict
+
+    assert judged(5, 8) == "eager_closer"
+    # More than they move, or where they move nothing, is wrong.
+    assert judged(60, 8) == judged(5, 0) == "mismatch"
+
+
 def test_a_loop_that_names_a_narrow_dtype_rounds_to_it() -> None:
     text = "class Body:\n" + SUM
     assert LoopBody(text, 1).narrow and not LoopBody(text.replace("float32", "float64"), 1).narrow

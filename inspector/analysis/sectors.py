@@ -30,6 +30,7 @@ class Sparse(NamedTuple):
 
 def sparse_accesses(kernel: Kernel) -> Mapping[str, Sparse]:
     """By the parameter's name. None of those whose index is data, or moves by what is no constant."""
+    rowwise = is_split_scan(kernel)
     items = {each.name: _item_bytes(each.type) for each in kernel.parameters}
     rows: dict[str, int] = {}
     steps: dict[str, int] = defaultdict(int)
@@ -44,9 +45,8 @@ def sparse_accesses(kernel: Kernel) -> Mapping[str, Sparse]:
                 unknown.add(name)
                 continue
             offsets[name].add(address.offset)
-            steps[name] = math.gcd(
-                steps[name], *(step for step in address.steps.values() if step is not None)
-            )
+            moved = (step for own, step in address.steps.items() if not (rowwise and own.startswith("x")))
+            steps[name] = math.gcd(steps[name], *(step for step in moved if step is not None))
     result = {}
     for name, step in steps.items():
         item = items.get(name)
@@ -57,6 +57,12 @@ def sparse_accesses(kernel: Kernel) -> Mapping[str, Sparse]:
         if used < 1:
             result[name] = Sparse(step, used, rows[name], lines[rows[name] - 1].strip())
     return result
+
+
+def is_split_scan(kernel: Kernel) -> bool:
+    """Whether each program goes along a part of one row of a scan
+    (torch/_inductor/codegen/triton_split_scan.py: TritonSplitScanKernel)."""
+    return kernel.heuristic == "split_scan"
 
 
 def _item_bytes(pointer: str) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspector.analysis.dataflow import operator
 from inspector.analysis.partition import Partition
 from inspector.analysis.traffic import moves_nothing, read_by
-from inspector.model.fusion import FusionGroup
+from inspector.model.fusion import FusionGroup, NodeKind
 from inspector.model.fx import FxNode
 from inspector.model.schedule import SchedulerNode
 
@@ -43,10 +43,19 @@ def on_complex(graph: GraphCase, launch: Launch) -> bool:
     return launch.call.kind == "fallback" and any(is_complex(nodes.get(name)) for name in launch.fx)
 
 
+def _of_complex(graph: GraphCase, launch: Launch) -> bool:
+    """The same, or one that reads some: `aten.abs`."""
+    nodes = graph.artifacts.fx_nodes
+    own = [nodes[name] for name in launch.fx if name in nodes]
+    reads = any(is_complex(nodes.get(source)) for node in own for source in node.inputs)
+    return on_complex(graph, launch) or (launch.call.kind == "fallback" and reads)
+
+
 def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
     """Call -> the part of its bytes that it would not move, had Inductor code for complex numbers: one kernel
     for each chain of operators on single elements, with the generated ones between them, that reads what it
-    is given and writes what others read. Nothing is fused past what is read in between by something else."""
+    is given and writes what others read; a sum of what a chain gives is its end. Nothing is fused past what
+    is read in between by something else."""
     schedule = graph.artifacts.post
     entries = {node.name: node for node in schedule.nodes} if schedule is not None else {}
     launches = {launch.call.index: launch for launch in graph.launches}
@@ -55,7 +64,7 @@ def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
     depth: dict[str, int] = {}
     members: dict[str, bool] = {}
     parts = Partition(group.name for group in graph.fusion.groups)
-    pointwise = {node.name for node in graph.fusion.nodes if node.kind == "pointwise"}
+    kinds = {node.name: node.kind for node in graph.fusion.nodes}
     for group in graph.fusion.groups:
         leaves = tuple(entries[group.name].leaves()) if group.name in entries else ()
         given = {makers[name].name for name in _given(leaves) if name in makers}
@@ -64,8 +73,9 @@ def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
             # What only hands a tensor on belongs to whoever made that.
             members[group.name] = bool(given) and all(members[name] for name in given)
         else:
-            members[group.name] = all(_elementwise(graph, launch, pointwise) for launch in own)
-        inside = members[group.name]
+            members[group.name] = all(_elementwise(graph, launch, kinds) for launch in own)
+        # A sum is the end of such a chain: what it is of need not be kept.
+        inside = members[group.name] or any(_sums(launch, kinds) for launch in own)
         depth[group.name] = max((depth[name] + (not (inside and members[name])) for name in given), default=0)
         if inside:
             joined = [name for name in given if members[name] and depth[name] == depth[group.name]]
@@ -80,7 +90,7 @@ def saved_by_fusing(graph: GraphCase) -> dict[int, float]:
     for names in parts.groups():
         chain = [named[name] for name in names]
         calls = [launches[index] for group in chain for index in group.calls if index in launches]
-        if any(on_complex(graph, launch) for launch in calls):
+        if any(_of_complex(graph, launch) for launch in calls):
             part = _saved(graph, chain, readers)
             saved.update({launch.call.index: part for launch in calls if part > 0})
     return saved
@@ -92,14 +102,19 @@ def _given(leaves: Sequence[SchedulerNode]) -> Iterable[str]:
     return (dep.buffer for leaf in leaves for dep in read_by(leaf) if dep.buffer not in own)
 
 
-def _elementwise(graph: GraphCase, launch: Launch, pointwise: set[str]) -> bool:
-    """Whether all that a launch does is done for each element by itself; `pointwise` are the nodes of which
-    the schedule says so."""
+def _elementwise(graph: GraphCase, launch: Launch, kinds: Mapping[str, NodeKind]) -> bool:
+    """Whether all that a launch does is done for each element by itself; `kinds` are those of the nodes."""
     nodes = graph.artifacts.fx_nodes
     if launch.role == "fallback":
         own = [nodes[name] for name in launch.fx if name in nodes]
         return bool(own) and all(operator(node.target) in _ELEMENTWISE for node in own)
-    return launch.role == "generated" and pointwise.issuperset(leaf.name for leaf in launch.leaves)
+    return launch.role == "generated" and all(kinds.get(leaf.name) == "pointwise" for leaf in launch.leaves)
+
+
+def _sums(launch: Launch, kinds: Mapping[str, NodeKind]) -> bool:
+    """Whether generated code reduces something."""
+    own = {kinds.get(leaf.name) for leaf in launch.leaves}
+    return launch.role == "generated" and "reduction" in own and own <= {"pointwise", "reduction"}
 
 
 def _saved(graph: GraphCase, chain: Sequence[FusionGroup], readers: Mapping[str, set[str]]) -> float:

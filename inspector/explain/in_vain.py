@@ -10,6 +10,7 @@ from inspector.analysis.constants import constant_nodes
 from inspector.analysis.dataflow import VIEWS, operator
 from inspector.analysis.evaluations import LEAST_TIMES
 from inspector.analysis.traffic import meta_bytes
+from inspector.model.explain import Trial
 from inspector.model.fusion import NodeTraffic
 from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
@@ -22,6 +23,14 @@ LEAST_EXTRA = 1 << 16
 _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
 """Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
 
+WRITTEN_ONCE = (
+    "y = y.as_strided(y.size(), y.stride()) makes torch keep it in memory (in inference; in training a "
+    "custom operator does the same)"
+)
+PADDED = f"have the padded tensor written once: {WRITTEN_ONCE}"
+KEPT_PADDING = Trial(kept=("aten._unsafe_index",))
+"""Padding by an edge or by reflection, whose places Inductor finds anew for each read
+(torch/_decomp/decompositions.py: _reflection_or_replication_pad)."""
 
 PAGE = 4096
 """Bytes of a page of memory, as nearly every system has it."""

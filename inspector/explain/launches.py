@@ -111,10 +111,11 @@ def _indirect(leaf: SchedulerNode) -> bool:
 
 
 def is_copy(leaf: SchedulerNode) -> bool:
-    """A node that only moves elements: permuted, padded, concatenated, but not changed or gathered."""
+    """A node that only moves elements: permuted, padded, concatenated, but not changed, gathered, or
+    added up."""
     if leaf.body is None:
         return False
-    if _indirect(leaf):
+    if _indirect(leaf) or any("self.scan" in line for line in leaf.body.lines):
         return False
     operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
     return {"load", "store"} <= operations <= _MOVES

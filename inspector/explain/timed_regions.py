@@ -38,10 +38,10 @@ _READS = frozenset({"float", "int", "bool"})
 _NUMBERS = re.compile(r"[A-Z0-9_]+|sys\.argv|os\.environ|len|round|math\.\w+|args\.\w+")
 """Names that stand for no tensor."""
 # statistics.median(times), min(times), np.min(times), but not x.clamp_min(0); sorted(times)[n // 2], or
-# times.sort() with times[n // 2] behind it
+# times.sort(), or times = sorted(times), with times[n // 2] behind it
 _ROBUST = re.compile(
     r"\b(?:median|quantiles?|percentile)\(|(?:(?<![\w.])|\bnp\.|\bnumpy\.)min\("
-    r"|\bsorted\(\w+\)\[[^\]:]+\]|\b(\w+)\.sort\(\)(?s:.)*?\b\1\[[^\]:]+\]"
+    r"|\bsorted\(\w+\)\[[^\]:]+\]|\b(\w+)(?:\.sort\(\)| = sorted\()(?s:.)*?\b\1\[[^\]:]+\]"
 )
 _OF_A_FIRST = re.compile(
     r"\bwarm|\bcompil(?:ing|ation)\b|\bcompile[ -]time|\bcold\b|\bfirst (?:call|step|run|iteration|batch)",
@@ -104,7 +104,7 @@ def timed_regions(
                     )
                     yield replace(
                         region,
-                        logged=rounds and not any(map(_kept, taken)),
+                        logged=rounds and not any(_kept(tree, item) for item in taken),
                         robust=robust or (looping and _first_left_out(owner, end, text)),
                         data_lines=tuple(line for line in region.data_lines if line not in carried),
                         nothing_else=looping and _calls_only(compiled, body, region),
@@ -219,9 +219,18 @@ def _carrying(loop: ast.AST, region: TimedRegion) -> frozenset[int]:
 
 def _first_left_out(loop: ast.AST, end: ast.stmt, text: str) -> bool:
     """Whether of a loop's times only later ones are used: ``times[len(times) // 2:]``, or taken: ``if step >=
-    warmup:``."""
-    if isinstance(loop, ast.For) and isinstance(end, ast.If) and _later(loop, end.test):
-        return True
+    warmup:``, ``total += (now - before) * (step >= warmup)``."""
+    if isinstance(loop, ast.For):
+        factors = [
+            side
+            for node in ast.walk(end)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+            for side in (node.left, node.right)
+            if isinstance(side, ast.Compare)
+        ]
+        tests = [end.test, *factors] if isinstance(end, ast.If) else factors
+        if any(_later(loop, test) for test in tests):
+            return True
     for call in ast.walk(end):
         if isinstance(call, ast.Call) and tail(call) == "append" and isinstance(call.func, ast.Attribute):
             name = re.escape(dotted(call.func.value))
@@ -294,10 +303,29 @@ def _difference_statements(statement: ast.stmt, clock: str) -> list[ast.stmt]:
     return [node for node in inside if clock in _differences([node])]
 
 
-def _kept(statement: ast.stmt) -> bool:
-    """``times.append(...)``, ``total += ...``: the times of all rounds are put together."""
-    appended = any(isinstance(node, ast.Call) and tail(node) == "append" for node in ast.walk(statement))
-    return appended or isinstance(statement, ast.AugAssign)
+def _kept(tree: ast.Module, statement: ast.stmt) -> bool:
+    """``times.append(...)``, ``total += ...``: the times of all rounds are put together, but for a list of
+    which the program never has more than ``times[-1]``."""
+    lists = {
+        dotted(node.func.value)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and tail(node) == "append" and isinstance(node.func, ast.Attribute)
+    }
+    return isinstance(statement, ast.AugAssign) or any(_read_whole(tree, name) for name in lists)
+
+
+def _read_whole(tree: ast.Module, name: str) -> bool:
+    """Whether a list is read otherwise than for its last element, or to append to it."""
+    lasts = [
+        node for node in nodes(tree) if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "-1"
+    ]
+    appends = [node for node in nodes(tree) if isinstance(node, ast.Attribute) and node.attr == "append"]
+    told, added = (sum(dotted(node.value) == name for node in each) for each in (lasts, appends))
+    reads = sum(
+        isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and dotted(node) == name
+        for node in nodes(tree)
+    )
+    return not told or reads > told + added
 
 
 # sync(), device_sync(), accelerator.synchronize(), but not async_call()

@@ -17,6 +17,7 @@ from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import DIVISION, GAIN, LoopNest, loop_nests
 from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
+from inspector.explain.in_vain import KEPT_PADDING, PADDED
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
@@ -47,12 +48,13 @@ _SIDE_BY_SIDE = (
 )
 _MANY_STRIDED = 35
 """From so many on torch makes no vectors at all (torch/_inductor/codegen/cpp.py: TilingSelect)."""
+_CLAMPED = "an index that is clamped or mirrored, as by padding"
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         # in_ptr0[static_cast<int64_t>(320L*std::min(static_cast<int64_t>(239L), static_cast<int64_t>(x0)) ...
         re.compile(r"ptr\d+\[static_cast<int64_t>\([^;]*std::(?:min|max|abs)\("),
-        "an index that is clamped or mirrored, as by padding",
-        "pad once, in a torch.library.custom_op that the compiler leaves to ATen, or with zeros",
+        _CLAMPED,
+        PADDED,
     ),
     (re.compile(r"\bdouble\b"), _FLOAT64, "use float32, of which a vector holds twice as many"),
     (re.compile(r"complex"), "complex numbers", "compute with real and imaginary parts apart"),
@@ -122,6 +124,8 @@ def find(case: Case) -> Iterable[Finding]:
     _, graph, launch, nest = costly[0]
     setting = _setting(case, graph)
     reason, advice, trial = setting or (*_reason(nest, launch.source), None)
+    if reason == _CLAMPED and any(name.startswith("_unsafe_index") for name in launch.fx):
+        trial = KEPT_PADDING
     evidence = []
     if setting is not None and case.programs:
         for program in case.programs:

@@ -4,8 +4,8 @@ No faster kernel of a graph's can win what they take.
 Looks at: with a profile the operators outside of all graphs, in a call and between one and the next, and on
 a GPU the host's time for them; else, or where the profiled calls have little of it, how much of the time from
 the first steady call to the last passed between them, and at which lines the recorder saw the program then
-(inspector/capture/recorder/between.py). Silent where a graph breaks or a frame was given up: their findings
-have that.
+(inspector/capture/recorder/between.py). Silent where a graph breaks or a frame was given up and most
+of what runs forward outside of graphs does so inside of the calls: that is theirs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inspector.explain.case import Case
 from inspector.explain.doubts import profile_fits
 from inspector.explain.failures import compile_failures
 from inspector.explain.ledger import outside_share
-from inspector.explain.rule import Rule, Stage, block_evidence, source_evidence
+from inspector.explain.rule import NEARLY_ALL, Rule, Stage, block_evidence, source_evidence
 from inspector.model.calls import SteadySpan
 from inspector.model.explain import Evidence, Finding
 from inspector.model.two_sides import Block
@@ -66,9 +66,10 @@ _FEW, _SHORT_MS = 20, 50.0
 
 
 def find(case: Case) -> Iterable[Finding]:
-    if not case.graphs or case.in_eager or case.facts.graph_breaks or compile_failures(case):
+    if not case.graphs or case.in_eager:
         return
-    yield from list(_profiled(case)) or _between(case)
+    broken = bool(case.facts.graph_breaks or compile_failures(case))
+    yield from list(_profiled(case, broken)) or ([] if broken else _between(case))
 
 
 def _compiles(block: Block) -> bool:
@@ -108,8 +109,9 @@ def _seen_at(case: Case, span: SteadySpan) -> Iterator[Evidence]:
             yield replace(line, text=f"{percent(looks / span.looks)} of it: {line.text}".removesuffix(": "))
 
 
-def _profiled(case: Case) -> Iterable[Finding]:
-    """Loud where an optimizer's step takes most of it all and is not fused: fewer passes are known to win."""
+def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
+    """Loud where it is nearly all, so that nothing of compiled code matters, and where an optimizer's step
+    takes most of it all and is not fused: fewer passes are known to win."""
     if case.sides is None:
         return
     totals = case.sides.joined.compiled
@@ -122,7 +124,11 @@ def _profiled(case: Case) -> Iterable[Finding]:
     if totals is None or not outside or not totals.wall_ms:
         return
     inside = [block for block in outside if block.inside]
-    of_call = outside_share(totals, inside) if profile_fits(case) else 0.0
+    # A backward pass is part of a call, whatever it is of.
+    forward = [block for block in outside if _BACKWARD.match(block.operators[0]) is None]
+    if broken and _sum(block for block in forward if block.inside) > MOST * _sum(forward):
+        return
+    of_call = outside_share(totals, inside) if profile_fits(case) and not broken else 0.0
     of_work = _sum(outside) / _sum(blocks)
     share = max(of_call, of_work)
     if share < MOST:
@@ -140,12 +146,13 @@ def _profiled(case: Case) -> Iterable[Finding]:
         title = f"{percent(of_work)} of {whose} from one call to the next runs outside of what is compiled: "
         title += f"{duration(_sum(outside))} of {duration(_sum(blocks))}, most of it in "
     untimed = of_work > of_call and _times_calls_alone(case)
+    loud = of_work >= NEARLY_ALL
     first = largest[0]
     most = _took(first) > MOST * _sum(blocks)
     step = most and first.operators[0].endswith(_STEP) and not _asks_fused(case)
     yield Finding(
         rule="outside_compiled",
-        severity="low" if untimed else "high" if step else "medium",
+        severity="low" if untimed else "high" if step or loud else "medium",
         title=title + ", ".join(named[:_SHOWN]) + (_UNTIMED if untimed else ""),
         graph=None,
         cost_ms=None,

@@ -16,7 +16,7 @@ from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.estimate import FACTOR, GPU_KERNEL_MS, GPU_OF_FLOPS, memory_ms, peak
-from inspector.explain.in_vain import repeated
+from inspector.explain.in_vain import WRITTEN_ONCE, repeated
 from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
@@ -94,8 +94,7 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
         ),
         advice=(
             f"have the result of {', and of '.join(words for words, _ in kept.values())} written once: "
-            "y = y.as_strided(y.size(), y.stride()) makes torch keep it in memory (in inference; in training "
-            "a custom operator does the same)"
+            f"{WRITTEN_ONCE}"
         ),
         how="estimated",
         share=share,

@@ -6,6 +6,7 @@ without either, one that takes nearly all of its graph's time in the run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import FACTOR, FAR_OFF
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
+from inspector.explain.in_vain import KEPT_PADDING, PADDED
 from inspector.explain.launches import code_line, gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
 from inspector.explain.rule import (
@@ -44,6 +46,9 @@ _SHORT_ADVICE = (
 _GATHER_ADVICE = (
     "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
 )
+_BOUNDS = re.compile(r"\b(?:Min|Max|Abs)\(")
+_STENCIL = 5
+"""Places that it reads at least: a cross of neighbours."""
 _TABLE_ADVICE = (
     "compute what the table ({}) holds, which goes in vectors, or keep what was looked up: such a table lies "
     "in the nearest cache, and is read element by element all the same"
@@ -81,17 +86,18 @@ def find(case: Case) -> Iterable[Finding]:
     lines = {str(node.source): node.source for node in fetching if node.source is not None}
     places = tuple(lines.values()) or launch.sources
     evidence += [source_evidence(case, place) for place in places[:2]]
-    short = None if by_index else _short(launch)
+    bounded = 0 if by_index else _bounded(launch)
+    short = None if by_index or bounded else _short(launch)
     if short is not None:
         line, held, lanes = short
         text = f"a loop by vectors of {lanes} elements over {held}"
         evidence.insert(1, graph.place("output_code.py", code_line(launch.kernel, line), text))
     more = f", and {plural(len(slow) - 1, 'other kernel')} like it" if len(slow) > 1 else ""
-    alone = _SHORT_ADVICE if short is not None else _advice(case, graph)
+    alone = PADDED if bounded else _SHORT_ADVICE if short is not None else _advice(case, graph)
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
-        title=f"{launch.name} {_how_far(machine, graph, launch, most)}{_why(by_index, short)}{more}",
+        title=f"{launch.name} {_how_far(machine, graph, launch, most)}{_why(by_index, bounded, short)}{more}",
         graph=graph.name,
         cost_ms=cost,
         claims=tuple(on_launch(owner, item, over, _CLAIM[how_timed([item])]) for over, owner, item in slow),
@@ -99,7 +105,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=_gathering(graph, fetching) if by_index else alone,
         how=how,
         share=share,
-        trial=None if by_index else _trial(graph),
+        trial=None if by_index else KEPT_PADDING if bounded else _trial(graph),
     )
 
 
@@ -164,9 +170,24 @@ def _short(launch: Launch) -> tuple[int, int, int] | None:
     return largest.line, *largest.filled
 
 
-def _why(by_index: bool, short: tuple[int, int, int] | None) -> str:
+def _bounded(launch: Launch) -> int:
+    """How many reads of a stencil find their places by minima and maxima, as a tensor is padded that is never
+    made (torch/_inductor/lowering.py: index propagation of _unsafe_index); 0 where they are few."""
+    places = {
+        text
+        for leaf in launch.leaves
+        if leaf.body is not None
+        for _, text in leaf.body.indexing
+        if _BOUNDS.search(text) is not None
+    }
+    return len(places) if len(places) >= _STENCIL else 0
+
+
+def _why(by_index: bool, bounded: int, short: tuple[int, int, int] | None) -> str:
     if by_index:
         return _GATHERS
+    if bounded:
+        return f", and finds {bounded} places in padded tensors, which are never made, anew for each element"
     if short is None:
         return ""
     _, held, lanes = short

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from inspector.analysis.roofline import roof
-from inspector.analysis.sectors import Sparse, sparse_accesses
+from inspector.analysis.sectors import Sparse, is_split_scan, sparse_accesses
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
+from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.launches import code_line
 from inspector.explain.least import REACHED, Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
@@ -28,6 +29,16 @@ class _Lost(NamedTuple):
     access: Sparse
     graph: GraphCase
     launch: Launch
+    scans: bool
+
+
+_ADVICE = (
+    "keep what is read together side by side: a tensor of its own for the column or channel, made "
+    "where the data comes from, not inside of the compiled function"
+)
+_SCAN_ADVICE = (
+    "scan the last dimension, of a copy that has it side by side: x.transpose(...).contiguous().cumsum(-1)"
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -37,7 +48,7 @@ def find(case: Case) -> Iterable[Finding]:
     if not lost:
         return
     lost.sort(key=lambda item: -item.ms[0])
-    _, wasted, access, graph, launch = lost[0]
+    _, wasted, access, graph, launch, _ = lost[0]
     cost = sum(item.ms[1] for item in lost)
     sure = sum(item.ms[0] for item in lost)
     evidence = [
@@ -59,10 +70,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=tuple(on_launch(item.graph, item.launch, item.ms, machine.how) for item in lost),
         evidence=(*evidence, *(source_evidence(case, place) for place in launch.sources[:2])),
-        advice=(
-            "keep what is read together side by side: a tensor of its own for the column or channel, made "
-            "where the data comes from, not inside of the compiled function"
-        ),
+        advice=_SCAN_ADVICE if lost[0].scans else _ADVICE,
         how=how_timed(item.launch for item in lost),
         share=case.share(cost),
     )
@@ -85,11 +93,15 @@ def _lost(machine: Machine, graph: GraphCase, launch: Launch) -> _Lost | None:
     own = replace(launch, bytes_asked=None, useful=1.0)
     (low, high), _ = least_of(machine, graph, own)
     beyond = fetched.least_ms - as_asked.least_ms
+    scans = is_split_scan(kernel)
+    if scans:
+        # Less what turning it round takes, and back.
+        beyond = max(beyond - 2 * as_asked.least_ms - 2 * GPU_KERNEL_MS, 0.0)
     ms = (min(beyond, launch.ms - high), min(beyond / REACHED, launch.ms - low))
     worst, _ = max(accesses.values(), key=lambda item: item[1] / item[0].used)
     if ms[1] <= 0:
         return None
-    return _Lost((max(ms[0], 0.0) * graph.runs, ms[1] * graph.runs), wasted, worst, graph, launch)
+    return _Lost((max(ms[0], 0.0) * graph.runs, ms[1] * graph.runs), wasted, worst, graph, launch, scans)
 
 
 def _bytes_of(graph: GraphCase, launch: Launch, parameter: str) -> int | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from inspector.analysis.call_nodes import core_nodes
 from inspector.analysis.dataflow import operator, shown
 from inspector.analysis.steady import RUN_TO_RUN
-from inspector.analysis.unread import TAKES, read_parts
+from inspector.analysis.unread import PRODUCTS, TAKES, read_parts
 from inspector.analysis.zeros import FILLED, useful_parts
 from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -30,6 +30,8 @@ _LEAST_SAVED = {(False, False): 0.7, (True, False): 0.3, (False, True): 0.25, (T
 the time that its going saves at least. Weights are read for a few rows as for many."""
 MOST_PICKED = 1 / 16
 """Of the places of each row that data picks some of: of four scores one alone took twice as long as all."""
+_BY_PARTS = PRODUCTS | {"convolution"}
+"""What libraries compute as well in part: not a Fourier transform, a sort, or a solution."""
 _DATA_PICKS = frozenset({"gather", "scatter", "scatter_add"})
 
 
@@ -72,6 +74,8 @@ def _partly(graph: GraphCase) -> Iterable[_Partly]:
         if not parts or (part := max(parts.values())) == 1.0:
             continue
         node = nodes[next(name for name in names if parts[name] == part)]
+        if launch.role in CALLED and operator(node.target) not in _BY_PARTS:
+            continue
         if read.get(node.name, 1.0) <= useful.get(node.name, 1.0):
             by = _first(nodes, node, lambda item: item.users, TAKES)
         else:

@@ -7,8 +7,8 @@ judged as values of 1 are. An element is *outside* where it differs from the ref
 rounded to the output's dtype, by more than that, or where one of the two is NaN or infinite and the other
 is not the same. `match` means that no element of the compiled output is outside. Otherwise:
 
-- `mismatch` where rounding does not explain it: one element is over `LOCAL` tolerances off, and op by op not
-  as many and as far at other places, or over
+- `mismatch` where rounding does not explain it: one element is over `LOCAL` tolerances off, and neither op
+  by op nor one disturbed reference, by what the others moved, as many at other places, or over
   `SHARE` of all are over `SPREAD` tolerances off, eager's error added to the tolerance, or elements are over
   `ALONE` off with a gap below them, as rounding's errors leave none, or over `MOST` of all are outside where
   eager is all but exact, or non-finite ones disagree where eager's agree;
@@ -32,7 +32,8 @@ import torch
 from torch import Tensor
 
 from inspector.model.replay import OutputCheck, Verdict
-from inspector.replay.worker.samples import Samples, flat, same
+from inspector.replay.worker.elements import Element, Side, typical
+from inspector.replay.worker.samples import Samples, flat
 
 LOCAL = 10.0
 ALONE = 2.5
@@ -52,6 +53,12 @@ _ULPS_OF_SCALE = 4.0
 _CHANCE = {0: 1.0, 1: 1e3, 2: 70.0, 3: 7.0, 4: 2.0}
 """By what the most that so few references moved one element may fall short of what rounding does to it, once
 in a million: two draws are both below a thirtieth of their reach once in two hundred."""
+
+_LEAST_DRAWN = 4
+"""Disturbed references of which one can be held against the others."""
+
+_MORE_THAN_DRAWN = 4.0
+"""Times as many elements as one of them moves that no other does: of a few, chance makes as many."""
 
 _LEAST_APART = 64
 """Elements of an output of which some may stand apart from the others."""
@@ -90,8 +97,8 @@ def verdict_on(
     verdict: Verdict,
     reason: str = "",
     *,
-    compiled: _Side | None = None,
-    eager: _Side | None = None,
+    compiled: Side | None = None,
+    eager: Side | None = None,
     tolerance: tuple[float, float] | None = None,
     elements: int | None = None,
 ) -> OutputCheck:
@@ -127,33 +134,9 @@ def named(
 
 
 @dataclass(slots=True)
-class _Side:
-    """What is summed up over chunks for one of the two candidates."""
-
-    worst: float = 0.0
-    error: float = 0.0
-    squares: float = 0.0
-    outside: int = 0
-    special: int = 0
-    compared: int = 0
-
-    def add(self, element: _Element) -> None:
-        self.worst = max(self.worst, float(element.off.max()))
-        self.error = max(self.error, float(element.error.max()))
-        self.squares += float(element.error.square().sum())
-        self.compared += int(element.both.sum())
-        self.special += int(element.special.sum())
-        self.outside += int((element.special | (element.off > 1.0)).sum())
-
-    @property
-    def rms(self) -> float:
-        return math.sqrt(self.squares / self.compared) if self.compared else 0.0
-
-
-@dataclass(slots=True)
 class _Totals:
-    compiled: _Side = field(default_factory=_Side)
-    eager: _Side = field(default_factory=_Side)
+    compiled: Side = field(default_factory=Side)
+    eager: Side = field(default_factory=Side)
     finite: int = 0
     squares: float = 0.0
     worst: float = 0.0
@@ -166,6 +149,8 @@ class _Totals:
     """Elements of compiled between half a tolerance and one."""
     certain: int = 0
     """Special values of compiled where eager agrees with the reference."""
+    drawn: Side = field(default_factory=Side)
+    """Of all disturbed references together, what each moved beyond what the others did."""
 
 
 def tolerances(dtype: torch.dtype) -> tuple[float, float]:
@@ -288,15 +273,15 @@ class _Floats:
         totals = _Totals()
         row = min(self._row, _CHUNK)
         step = row * max(1, _CHUNK // row)
-        moved = self._samples.moved
+        drawn = (self._samples.moved, self._samples.second)
         for start in range(0, self._sides[0].numel(), step):
             chunk = [side[start : start + step] for side in self._sides]
             shape = (-1, row) if chunk[0].numel() % row == 0 else (1, -1)
-            part = None if moved is None else moved[start : start + step].reshape(shape)
-            self._add(totals, [side.reshape(shape) for side in chunk], part)
+            parts = [None if each is None else each[start : start + step].reshape(shape) for each in drawn]
+            self._add(totals, [side.reshape(shape) for side in chunk], *parts)
         return totals
 
-    def _add(self, totals: _Totals, chunk: list[Tensor], moved: Tensor | None) -> None:
+    def _add(self, totals: _Totals, chunk: list[Tensor], moved: Tensor | None, second: Tensor | None) -> None:
         dtype = chunk[0].dtype
         exact = chunk[2].to(torch.float64)
         # Through float32 for the 8-bit floats, which convert from nothing wider on some devices.
@@ -309,7 +294,7 @@ class _Floats:
         scale = (squares / finite.sum(1, keepdim=True).clamp_min(1)).sqrt()
         size = torch.where(finite, rounded, 0.0).abs()
         # A few large elements are not the scale of the others; nor is the zero of what a threshold cut off.
-        scale = torch.minimum(scale, 4 * _typical(size, size)) if self._samples.expected else scale
+        scale = torch.minimum(scale, 4 * typical(size, size)) if self._samples.expected else scale
         rtol = _RTOL_DOUBLE if self._double and self._samples.expected else self.rtol
         # What is larger is no result that a device flushes.
         least = torch.where(size > _FLUSHED * self._least, self._step, self._least)
@@ -317,19 +302,21 @@ class _Floats:
         free = torch.zeros_like(finite)
         luck: float | Tensor = 0.0
         if moved is not None:
+            if second is not None:
+                totals.drawn.add_moved(moved, tolerance + 3 * (second + typical(second, size)))
             free = torch.isinf(moved)
             moved = torch.where(free, 0.0, moved)
-            tolerance = tolerance + 3 * (moved + (0.0 if self._apart else _typical(moved, size)))
+            tolerance = tolerance + 3 * (moved + (0.0 if self._apart else typical(moved, size)))
             luck = 3 * (_CHANCE.get(self._samples.count, 1.0) - 1.0) * moved
-        eager = _Element(chunk[1], rounded, exact, finite, tolerance, free, dtype)
+        eager = Element(chunk[1], rounded, exact, finite, tolerance, free, dtype)
         if self._unflushed:
             # What is not zero was not flushed, where op by op flushes nothing either.
             steps = _DENORMAL_STEPS * self._step
             exactly = (chunk[1].to(torch.float64) - rounded).abs() <= rtol * size + steps
             kept = (chunk[0] != 0) & exactly & (rounded != 0) & (least > self._step)
             tolerance = torch.where(kept, tolerance - least + steps, tolerance)
-        compiled = _Element(chunk[0], rounded, exact, finite, tolerance, free, dtype)
-        usual = 0.0 if self._apart else _typical(eager.error)
+        compiled = Element(chunk[0], rounded, exact, finite, tolerance, free, dtype)
+        usual = 0.0 if self._apart else typical(eager.error)
         beyond = compiled.error / (tolerance + 2 * eager.error + 3 * usual)
         beyond = torch.where(free | (compiled.error == 0), 0.0, beyond)
         totals.far += int((beyond > SPREAD).sum())
@@ -382,6 +369,16 @@ class _Floats:
             and eager.error >= compiled.error
         )
 
+    def _drawn_alike(self, totals: _Totals) -> bool:
+        """Whether disturbed references accuse each other as they accuse compiled: near a double root, or
+        where an iteration jumps, each moves a few elements far that no other does."""
+        compiled, drawn = totals.compiled, totals.drawn
+        return (
+            drawn.worst > LOCAL
+            and LOCAL * drawn.error >= compiled.error
+            and _as_drawn(compiled.outside, drawn.outside, self._samples.count)
+        )
+
     def _is_wrong(self, totals: _Totals, elements: int) -> bool:
         compiled, eager = totals.compiled, totals.eager
         if self._samples.count:
@@ -390,7 +387,8 @@ class _Floats:
             more = compiled.outside - eager.outside
             most = more > MOST * elements and eager.worst < _ALL_BUT_EXACT
             far = totals.far > SHARE * elements
-            single = totals.worst > (ALONE if apart else LOCAL) and not self._eager_alike(totals)
+            alike = self._eager_alike(totals) or self._drawn_alike(totals)
+            single = totals.worst > (ALONE if apart else LOCAL) and not alike
             return single or far or (most and elements >= _LEAST_APART)
         if compiled.worst > _WITHOUT_NOISE.get(self._precision, 10.0) * max(1.0, eager.worst):
             return True
@@ -399,55 +397,13 @@ class _Floats:
         return compiled.rms > _EAGERS * eager.rms and compiled.rms > spread
 
 
-class _Element:
-    """Each element of one candidate against the rounded reference."""
-
-    def __init__(
-        self,
-        values: Tensor,
-        rounded: Tensor,
-        exact: Tensor,
-        finite: Tensor,
-        tolerance: Tensor,
-        free: Tensor,
-        dtype: torch.dtype,
-    ) -> None:
-        value = values.to(torch.float64)
-        self.both = finite & torch.isfinite(value)
-        self.error = torch.where(self.both, (value - rounded).abs(), 0.0)
-        self.off = torch.where(self.error == 0, 0.0, self.error / tolerance)
-        self.off.masked_fill_(free, 0.0)
-        # Just below the largest number one side may round up to infinity and the other not.
-        edge = torch.isinf(value) & finite & (rounded.abs() + tolerance >= float(torch.finfo(dtype).max))
-        # Unless it is that number, which a clamp or a constant gives and no rounding.
-        either = (torch.sign(value) == torch.sign(rounded)) | (tolerance > rounded.abs())
-        edge &= either & (exact.abs() != float(torch.finfo(dtype).max))
-        back = torch.isinf(rounded) & torch.isfinite(exact) & torch.isfinite(value)
-        back &= (value - exact).abs() <= tolerance + _RTOL_BACK * exact.abs()
-        self.special = ~self.both & ~same(value, rounded) & ~edge & ~back & ~free
-
-
-_RTOL_BACK = 1e-2
-"""A finite value where the reference rounds to infinity: both are near the dtype's largest number."""
-
-
-def _typical(errors: Tensor, among: Tensor | None = None) -> Tensor:
-    """The median of each row, from 64 of its elements or so, only of those that are not zero in `among`; what
-    a few large ones do not move."""
-    step = max(1, errors.shape[1] // 64)
-    some = errors[:, ::step]
-    if among is not None:
-        some = torch.where(among[:, ::step] == 0, math.nan, some)
-    return some.nanmedian(1, keepdim=True).values.nan_to_num_(0.0)
-
-
 def _compare_exactly(
     compiled: Tensor, eager: Tensor, reference: Tensor, exact: bool, samples: Samples
 ) -> OutputCheck:
     sides = [flat(value) for value in (compiled, eager, reference)]
     elements = sides[0].numel()
     while True:
-        ours, theirs, certain = _Side(), _Side(), 0
+        ours, theirs, certain = Side(), Side(), 0
         for start in range(0, elements, _CHUNK):
             # int64 holds every integer dtype; the wider unsigned ones wrap alike on all sides.
             truth = sides[2][start : start + _CHUNK].to(torch.int64)
@@ -469,6 +425,8 @@ def _compare_exactly(
     known = exact or samples.count
     if not ours.outside:
         verdict = "match"
+    elif _as_drawn(certain, samples.alone, samples.count):
+        pass
     elif certain > (theirs.outside if known else max(_EAGERS * theirs.outside, elements / 1000)):
         verdict = "mismatch"
     reason = (
@@ -483,3 +441,9 @@ def _compare_exactly(
         tolerance=(0.0, 0.0),
         elements=elements,
     )
+
+
+def _as_drawn(outside: int, drawn: int, count: int) -> bool:
+    """Whether so many elements of compiled are what one of `count` disturbed references moves that no other
+    does, where there are `drawn` such of all of them together."""
+    return count >= _LEAST_DRAWN and count * outside <= _MORE_THAN_DRAWN * drawn

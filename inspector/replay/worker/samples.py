@@ -24,7 +24,8 @@ def flat(tensor: Tensor) -> Tensor:
 class Samples:
     """How far disturbed rounding moves each element of the reference, as far as seen; flat float64.
 
-    `moved` is infinite where an element is not finite in one and finite in the other."""
+    `moved` is infinite where an element is not finite in one and finite in the other. `second` is what all
+    but the one that moved it farthest did: what the others say of that one."""
 
     def __init__(
         self, noisy: Callable[[int], object] | None, reference: Tensor, certain: Tensor | None
@@ -32,6 +33,7 @@ class Samples:
         self._noisy = noisy
         self._reference = reference
         self.moved: Tensor | None = None
+        self.second: Tensor | None = None
         self._spent_s = 0.0
         self.partial = certain is not None
         if certain is not None:
@@ -43,6 +45,13 @@ class Samples:
     def expected(self) -> bool:
         """Whether there is, or will be, a sample."""
         return self._noisy is not None or self.count > 0
+
+    @property
+    def alone(self) -> int:
+        """How many elements one of them moved and no other."""
+        if self.moved is None or self.second is None:
+            return 0
+        return int(((self.moved > 0) & self.moved.isfinite() & (self.second == 0)).sum())
 
     def more(self) -> bool:
         """Draws one more; False where there is none to have."""
@@ -64,7 +73,12 @@ class Samples:
         self._spent_s += time.monotonic() - started
         left, right = (flat(value).to(torch.float64) for value in (sample, self._reference))
         distance = torch.where(same(left, right), 0.0, (left - right).abs()).nan_to_num_(math.inf, math.inf)
-        self.moved = distance if self.moved is None else torch.maximum(self.moved, distance)
+        if self.moved is None:
+            self.moved, self.second = distance, torch.zeros_like(distance)
+        else:
+            less = torch.minimum(self.moved, distance)
+            self.second = less if self.second is None else torch.maximum(self.second, less)
+            self.moved = torch.maximum(self.moved, distance)
         return True
 
 

@@ -80,6 +80,9 @@ _HALVES = frozenset({"sinh", "cosh"})
 _FINEST = 1e-12
 """Less is the rounding of what is computed in float64."""
 
+_SPARE_BITS = 12
+"""Of the last places of what was rounded, so many are zero once in 4,096."""
+
 
 class Noise:
     """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which
@@ -111,7 +114,7 @@ class Noise:
             factor = torch.full_like(factor, float(self._seed - 1))
         moved = value * (1 + size * (2 * factor - 1))
         if dtype is not None and dtype.is_floating_point and value.dtype == torch.float64:
-            moved = torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
+            moved = torch.where(_holds(dtype, value), value, moved)
         if self._on_gpu and self._seed % 2 and value.dtype == torch.float64:
             moved = torch.where(value.abs() < torch.finfo(torch.float32).smallest_normal, 0 * value, moved)
         return moved
@@ -299,6 +302,14 @@ def _shares_memory(function: object) -> bool:
     return schema is not None and (
         schema.is_mutable or any(item.alias_info is not None for item in schema.returns)
     )
+
+
+def _holds(dtype: torch.dtype, value: Tensor) -> Tensor:
+    """Where a dtype holds a value that was computed in float64. Float64 itself holds all of them, so that
+    there one is taken for exact whose last bits are zero, as those of counts and short fractions are."""
+    if dtype == torch.float64:
+        return value.contiguous().view(torch.int64) & (2**_SPARE_BITS - 1) == 0
+    return value.to(dtype).to(torch.float64) == value
 
 
 _EXACT_OPS = aten(
