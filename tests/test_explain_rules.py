@@ -927,13 +927,15 @@ def test_a_stencil_of_a_padded_tensor_that_is_never_made(profiled: Case) -> None
     (leaf, body) = (launch.leaves[0], launch.leaves[0].body)
     assert body is not None
 
-    def reading(*places: str) -> int:
+    def reading(*places: str, of: str = "replication_pad2d") -> int:
         own = replace(body, indexing=tuple((f"index{n}", text) for n, text in enumerate(places)))
-        return slow_kernel._bounded(replace(launch, leaves=(replace(leaf, body=own),)))
+        call = replace(launch.call, kernel=f"triton_poi_fused_add_{of}_0")
+        return slow_kernel._bounded(replace(launch, call=call, leaves=(replace(leaf, body=own),)))
 
     rows = [f"64*Min(63, Max(0, p0 - {step})) + p1" for step in range(6)]
     assert reading(*rows) == 6 and "finds 6 places in padded tensors" in slow_kernel._why(False, 6, None)
-    # Border pixels of one resampling, and steps in plain sums.
+    # Taps of a resampling, few places, and steps in plain sums.
+    assert reading(*rows, of="upsample_bicubic2d") == 0
     assert reading(*rows[:4]) == reading(*(f"64*p0 + p1 + {step}" for step in range(9))) == 0
 
 

@@ -47,6 +47,7 @@ _GATHER_ADVICE = (
     "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
 )
 _BOUNDS = re.compile(r"\b(?:Min|Max|Abs)\(")
+_PADS = re.compile(r"(?:replication|reflection)_pad")
 _STENCIL = 5
 """Places that it reads at least: a cross of neighbours."""
 _TABLE_ADVICE = (
@@ -172,7 +173,7 @@ def _short(launch: Launch) -> tuple[int, int, int] | None:
 
 def _bounded(launch: Launch) -> int:
     """How many reads of a stencil find their places by minima and maxima, as a tensor is padded that is never
-    made (torch/_inductor/lowering.py: index propagation of _unsafe_index); 0 where they are few."""
+    made (torch/_inductor/index_propagation.py); 0 where they are few, or of something else, as resampling."""
     places = {
         text
         for leaf in launch.leaves
@@ -180,7 +181,7 @@ def _bounded(launch: Launch) -> int:
         for _, text in leaf.body.indexing
         if _BOUNDS.search(text) is not None
     }
-    return len(places) if len(places) >= _STENCIL else 0
+    return len(places) if len(places) >= _STENCIL and _PADS.search(launch.name) is not None else 0
 
 
 def _why(by_index: bool, bounded: int, short: tuple[int, int, int] | None) -> str:
