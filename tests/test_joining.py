@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from build import artifacts, call, code, fx_graph, fx_node
 
-from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
+from inspector.analysis.blocks import Attributed, GraphOfBlocks, _as_often, join
 from inspector.analysis.call_nodes import CallNodes, nodes_of_calls, part_of_program, split_program
 from inspector.analysis.compiled_side import (
     CompiledGraphCalls,
@@ -828,3 +828,15 @@ def test_what_an_optimizers_step_does_is_one_thing_on_both_sides() -> None:
         assert [(place.graph, place.name) for place in places][-2:] == [(None, "AdamW.step")] * 2
     step = places_of(profile, work, place_eager(profile, [_program("relu", "mul_", "addcdiv_")]))
     assert [place.parts for place in step] == [(0,), (1,), (2,)]
+
+
+def test_a_block_that_eager_seldom_calls_has_no_time_of_eagers() -> None:
+    """An evaluation that calls the model itself is a call of what is compiled in eager alone: four of five
+    profiled ones had no backward pass, and the layer norm's took "a fifth" of compiled code's."""
+    backward = (KernelTime("aten::layer_norm_backward", 0.2, 0.67), KernelTime("aten::empty", 1.2, 0.01))
+    fused = (KernelTime("cpp_fused_native_layer_norm_backward_0", 1.0, 5.3),)
+    assert not _as_often(backward, fused)
+    assert _as_often(tuple(replace(kernel, calls=5 * kernel.calls) for kernel in backward), fused)
+    # What compiled code seldom calls as well is the same, and what one of the two has not is not rare.
+    assert _as_often(backward, (replace(fused[0], calls=0.2),))
+    assert _as_often((), fused) and _as_often(backward, ())

@@ -24,6 +24,8 @@ Key = tuple[str, str, str, Phase, int]
 of the region in which it ran, phase, number)."""
 
 
+_EACH = 0.9
+"""Calls of a kernel in a steady call: it is part of each, but for the ends of what was profiled."""
 _GRADIENT = "_autograd_grad"
 """What torch.func's transforms call in a traced frame (torch/_functorch/eager_transforms.py)."""
 
@@ -185,6 +187,16 @@ class _Content:
         self.keys.update(_keys(side, place))
 
 
+def _as_often(eager: Sequence[KernelTime], compiled: Sequence[KernelTime]) -> bool:
+    """Whether eager's calls have the block as often as compiled ones, which have it in each: not where a
+    program's evaluation calls the model itself, which is what it compiles only in eager, and has no backward
+    pass."""
+    if not compiled or min(kernel.calls for kernel in compiled) < _EACH:
+        return True
+    rare = sum(kernel.taken_ms for kernel in eager if kernel.calls < _EACH)
+    return rare <= sum(kernel.taken_ms for kernel in eager) / 2
+
+
 def _block(
     content: _Content,
     groups: _Groups,
@@ -213,7 +225,9 @@ def _block(
         operators=(place.name,) if named else tuple(dict.fromkeys(call.operator for call in program)),
         phase=place.phase,
         graph=ident,
-        eager_ms=sum(kernel.taken_ms for kernel in eager) if has_eager else None,
+        eager_ms=sum(kernel.taken_ms for kernel in eager)
+        if has_eager and _as_often(eager, compiled)
+        else None,
         compiled_ms=sum(kernel.taken_ms for kernel in compiled) if has_compiled else None,
         eager_kernels=eager,
         compiled_kernels=compiled,
