@@ -47,8 +47,9 @@ def _of_complex(graph: GraphCase, launch: Launch) -> bool:
     """The same, or one that reads some: `aten.abs`."""
     nodes = graph.artifacts.fx_nodes
     own = [nodes[name] for name in launch.fx if name in nodes]
-    reads = any(is_complex(nodes.get(source)) for node in own for source in node.inputs)
-    return on_complex(graph, launch) or (launch.call.kind == "fallback" and reads)
+    return launch.call.kind == "fallback" and any(
+        is_complex(nodes.get(name)) for node in own for name in (node.name, *node.inputs)
+    )
 
 
 def saved_by_fusing(graph: GraphCase) -> dict[int, float]:

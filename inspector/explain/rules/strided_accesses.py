@@ -29,7 +29,6 @@ class _Lost(NamedTuple):
     access: Sparse
     graph: GraphCase
     launch: Launch
-    scans: bool
 
 
 _ADVICE = (
@@ -48,7 +47,7 @@ def find(case: Case) -> Iterable[Finding]:
     if not lost:
         return
     lost.sort(key=lambda item: -item.ms[0])
-    _, wasted, access, graph, launch, _ = lost[0]
+    _, wasted, access, graph, launch = lost[0]
     cost = sum(item.ms[1] for item in lost)
     sure = sum(item.ms[0] for item in lost)
     evidence = [
@@ -70,7 +69,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=tuple(on_launch(item.graph, item.launch, item.ms, machine.how) for item in lost),
         evidence=(*evidence, *(source_evidence(case, place) for place in launch.sources[:2])),
-        advice=_SCAN_ADVICE if lost[0].scans else _ADVICE,
+        advice=_SCAN_ADVICE if launch.kernel is not None and is_split_scan(launch.kernel) else _ADVICE,
         how=how_timed(item.launch for item in lost),
         share=case.share(cost),
     )
@@ -93,15 +92,14 @@ def _lost(machine: Machine, graph: GraphCase, launch: Launch) -> _Lost | None:
     own = replace(launch, bytes_asked=None, useful=1.0)
     (low, high), _ = least_of(machine, graph, own)
     beyond = fetched.least_ms - as_asked.least_ms
-    scans = is_split_scan(kernel)
-    if scans:
+    if is_split_scan(kernel):
         # Less what turning it round takes, and back.
         beyond = max(beyond - 2 * as_asked.least_ms - 2 * GPU_KERNEL_MS, 0.0)
     ms = (min(beyond, launch.ms - high), min(beyond / REACHED, launch.ms - low))
     worst, _ = max(accesses.values(), key=lambda item: item[1] / item[0].used)
     if ms[1] <= 0:
         return None
-    return _Lost((max(ms[0], 0.0) * graph.runs, ms[1] * graph.runs), wasted, worst, graph, launch, scans)
+    return _Lost((max(ms[0], 0.0) * graph.runs, ms[1] * graph.runs), wasted, worst, graph, launch)
 
 
 def _bytes_of(graph: GraphCase, launch: Launch, parameter: str) -> int | None:

@@ -273,7 +273,8 @@ class _Floats:
         totals = _Totals()
         row = min(self._row, _CHUNK)
         step = row * max(1, _CHUNK // row)
-        drawn = (self._samples.moved, self._samples.second)
+        enough = self._samples.count >= _LEAST_DRAWN
+        drawn = (self._samples.moved, self._samples.second if enough else None)
         for start in range(0, self._sides[0].numel(), step):
             chunk = [side[start : start + step] for side in self._sides]
             shape = (-1, row) if chunk[0].numel() % row == 0 else (1, -1)

@@ -73,12 +73,10 @@ class Samples:
         self._spent_s += time.monotonic() - started
         left, right = (flat(value).to(torch.float64) for value in (sample, self._reference))
         distance = torch.where(same(left, right), 0.0, (left - right).abs()).nan_to_num_(math.inf, math.inf)
-        if self.moved is None:
-            self.moved, self.second = distance, torch.zeros_like(distance)
-        else:
-            less = torch.minimum(self.moved, distance)
-            self.second = less if self.second is None else torch.maximum(self.second, less)
-            self.moved = torch.maximum(self.moved, distance)
+        before = torch.zeros_like(distance) if self.moved is None else self.moved
+        less = torch.minimum(before, distance)
+        self.second = less if self.second is None else torch.maximum(self.second, less)
+        self.moved = torch.maximum(before, distance)
         return True
 
 
