@@ -51,8 +51,8 @@ def _waste(graph: CompiledGraph, fusion: Callable[[CompiledGraph], FusionReport]
 
 
 def fusion_of(graph: CompiledGraph) -> FusionReport:
-    """One graph's fusion, symbolic sizes taken as they were when it was compiled; of a damaged graph,
-    where nothing can be worked out, an empty report that says so."""
+    """One graph's fusion, symbolic sizes as `sizes_of` has them; of a damaged graph, where nothing can be
+    worked out, an empty report that says so."""
     from inspector.analysis.fusion import analyse_fusion
 
     report, problems = guarded(partial(_analysed, graph), None, graph.ident, "its fusion")
@@ -64,9 +64,10 @@ def fusion_of(graph: CompiledGraph) -> FusionReport:
 
 def _analysed(graph: CompiledGraph) -> FusionReport:
     from inspector.analysis.fusion import analyse_fusion
+    from inspector.analysis.traffic import sizes_of
 
-    script = graph.runnable()
-    return analyse_fusion(graph.artifacts(), symbols=script.symbols if script is not None else None)
+    artifacts = graph.artifacts()
+    return analyse_fusion(artifacts, symbols=sizes_of(artifacts, graph.runnable(), graph.runs()))
 
 
 def compile_time(run: Run) -> CompileTime | None:

@@ -28,6 +28,7 @@ from inspector.capture.recorder import calls as recorder_calls
 from inspector.capture.recorder import events as recorder_events
 from inspector.capture.recorder import journal as recorder_journal
 from inspector.capture.recorder.between import Between
+from inspector.capture.recorder.graph_runs import Sizes
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.journal import Journal
 from inspector.capture.recorder.sink import Sink
@@ -45,6 +46,7 @@ from inspector.model.logs import GraphBreak
 from inspector.model.run import Manifest, RunFacts
 from inspector.model.source import SourceLocation
 from inspector.present.calls import calls_lines, event_text, verdict_lines
+from inspector.readers.anew import made_anew
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 from inspector.units import duration
@@ -681,6 +683,54 @@ def test_a_program_is_looked_at_between_its_calls_alone() -> None:
     assert not between.taken(), "none during a call"
     between.skip = lambda file: file == __file__
     assert between.look() == 0
+
+
+def called_in_order(journal: Journal, tmp_path: Path, *order: int) -> list[CompiledCallable]:
+    """What is read of callables of one line, called in that order; one that is called again takes longer."""
+    entries = [journal.entry("step", "m.py:3") for _ in sorted(set(order))]
+    for number in order:
+        journal.note(entries[number])
+        entries[number].add(1.0 + number, cold=False, sizes=("eval",))
+    journal.write()
+    (path,) = tmp_path.glob("record/*.jsonl")
+    calls = parse_record(path.read_text(), str(path)).calls
+    assert calls is not None and [item.span for item in calls.callables] == [
+        (order.index(number), len(order) - 1 - order[::-1].index(number)) for number in sorted(set(order))
+    ]
+    return list(made_anew(calls).callables)
+
+
+def test_what_is_compiled_anew_for_each_part_of_the_work_is_one_callable(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """A closure over a lattice, made for each of three: a call is one of them and not all three."""
+    (item,) = called_in_order(journal, tmp_path, *[0] * 9, *[1] * 8, *[2] * 7)
+    assert (item.calls, item.order, item.span, len(item.steady_ms)) == (24, 0, (0, 23), 21)
+    assert item.cold_index == (0, 9, 17) and item.cold_ms == (1.0, 2.0, 3.0) and item.first_ms == 1.0
+    assert item.total_ms == sum(item.steady_ms) + sum(item.cold_ms)
+    groups = only(ran("compiled", item)).groups
+    assert [(group.sizes, group.compiled.median_ms, group.compiled.count) for group in groups] == [
+        (("no. 1 of 3",), 1.0, 8), (("no. 2 of 3",), 2.0, 7), (("no. 3 of 3",), 3.0, 6),
+    ]  # fmt: skip
+
+
+def test_layers_that_are_compiled_in_a_loop_stay_apart(journal: Journal, tmp_path: Path) -> None:
+    items = called_in_order(journal, tmp_path, *[0, 1] * 5)
+    assert [(item.calls, item.order) for item in items] == [(5, 0), (5, 1)]
+
+
+def test_whole_numbers_among_a_graphs_arguments_are_kept_as_their_mean() -> None:
+    sizes = Sizes()
+    for rows in (902, 3987, 3524):
+        sizes.look(["a tensor", rows, True, 2.5, 96])
+    assert sizes.as_json() == {"1": (902 + 3987 + 3524) / 3, "4": 96.0}
+    runs = {"graph": "g", "process": "p", "runs": 3, "ms": [], "sizes": sizes.as_json()}
+    text = json.dumps({"kind": "calls", "callables": [], "graph_runs": [runs]})
+    calls = parse_record(text, "rank0.jsonl").calls
+    assert calls is not None and calls.graph_runs[0].sizes == (
+        (1, pytest.approx(2804.33, abs=0.01)),
+        (4, 96.0),
+    )
 
 
 def test_steady_cold_and_first_calls(journal: Journal, tmp_path: Path) -> None:

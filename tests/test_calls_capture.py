@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from capturing import captured, own_folder, script  # noqa: F401
 from click.testing import CliRunner
 
 from inspector.analysis.calls import pay_off
+from inspector.capture.recorder.handle import handle_of
 from inspector.cli import cli
 from inspector.model.calls import ProcessCalls
 from inspector.readers.run import Run
@@ -128,6 +131,7 @@ TRAINING = """
     with torch.no_grad():
         for _ in range(3):
             encode(torch.ones(2, 4))
+            net(torch.ones(2, 4))  # is no call of what was compiled, in eager neither
     print(sum(parameter.grad.sum().item() for parameter in net.parameters()))
 """
 
@@ -164,6 +168,43 @@ def test_modules_methods_and_backward_passes_in_all_variants() -> None:
     assert [item.eager is not None for item in result.callables] == [True] * 4
     shown = json.loads(CliRunner().invoke(cli, ["summary", "run", "--json"]).output)
     assert shown["baseline"]["ratio"] > 0 and len(shown["calls"]) == 4
+
+
+def test_in_eager_a_handle_shares_all_but_the_calls_of_its_module() -> None:
+    import torch
+    from torch import nn
+
+    class Net(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) + 1
+
+    called: list[str] = []
+
+    def timed(call: Any) -> Any:
+        return lambda *args: called.append("call") or call(*args)
+
+    net = Net(3, 3)
+    handle = handle_of(net, timed)
+    assert handle is not net and isinstance(handle, Net) and handle.__class__ is Net
+    assert repr(type(handle)) == repr(Net) and repr(handle) == repr(net)
+    ones = torch.ones(2, 3)
+    assert torch.equal(handle(ones), net(ones)) and called == ["call"]
+    handle.eval()
+    handle.double().scale = 2
+    assert not net.training and net.weight.dtype == torch.float64 and net.scale == 2
+    net.register_forward_hook(lambda *_: called.append("hook"))
+    handle(ones.double())
+    assert called == ["call", "call", "hook"]
+    copied = copy.deepcopy(handle)
+    assert type(copied) is Net and copied.scale == 2
+    assert list(nn.Sequential(handle).state_dict()) == ["0.weight", "0.bias"]
+    assert torch.func.functional_call(handle, dict(net.named_parameters()), ones.double()).shape == (2, 3)
+
+    class Final(nn.Linear):
+        def __init_subclass__(cls) -> None:
+            raise TypeError("is not derived from")
+
+    assert handle_of(Final(3, 3), timed) is None and handle_of(nn.LazyLinear(3), timed) is None
 
 
 def test_suppressed_errors_are_the_first_line_of_the_summary() -> None:

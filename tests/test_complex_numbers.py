@@ -1,7 +1,8 @@
-"""What fusing operators on complex numbers would save: a captured step of optical pulses on an H200."""
+"""What operators on complex numbers cost: captured steps of optical pulses and of a lattice on an H200."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from inspector.explain import complex_numbers
 from inspector.explain.case import Case
 from inspector.explain.complex_numbers import saved_by_fusing
 from inspector.explain.gather import gather
-from inspector.explain.rules import awkward_calls
+from inspector.explain.rules import awkward_calls, layout_copies, library_kernel_differs
 from inspector.readers.run import Run
 
 ELEMENTS = 768 * 16384
@@ -89,3 +90,38 @@ def test_on_a_gpu_chains_claim_the_bytes_that_they_would_not_move(fibre: Case) -
     # Without the schedule nobody knows what follows what.
     bare = replace(graph, artifacts=replace(graph.artifacts, post=None))
     assert not saved_by_fusing(bare)
+
+
+@pytest.fixture(scope="module")
+def lattice(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """A step that is compiled anew for each of three lattices. Its recorder did not count calls yet, which
+    the program makes one lattice after the other."""
+    folder = unpacked(Path(__file__).parent / "data" / "kpm-h200.tar.xz", tmp_path_factory.mktemp("kpm"))
+    for path in folder.rglob("record/*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            for number, item in enumerate(line.get("callables", ())):
+                item["span"] = [511 * number, 511 * number + 510]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return gather(Run.open(folder / "kpm-h200"))
+
+
+def test_a_call_is_one_of_what_was_compiled_anew(lattice: Case) -> None:
+    """Its profile is of one as well: nothing of it is left over."""
+    assert lattice.times.calls == 3 * 511
+    assert lattice.times.compiled_ms == pytest.approx(1.16, abs=0.01)
+    assert lattice.times.eager_ms == pytest.approx(0.853, abs=0.001)
+    ledger = lattice.walls
+    assert ledger is not None and abs(ledger.unexplained_compiled_ms) < 0.1 * ledger.compiled_ms
+
+
+def test_what_inductor_takes_apart_is_for_its_complex_numbers(lattice: Case) -> None:
+    (told,) = library_kernel_differs.find(lattice)
+    assert "kpm_graphene.py:36 add: 47.0 us in eager, 118 us compiled" in told.title
+    assert "takes operators of complex numbers apart" in told.title and "view_as_real" in told.advice
+    # Nor are copies of complex numbers between such operators a choice of layouts.
+    assert not list(layout_copies.find(lattice))
+    (graph,) = lattice.graphs
+    (claims,) = (each.claims for each in awkward_calls.find(lattice) if "complex numbers" in each.title)
+    copied = {launch.call.index for launch in graph.launches if launch.name == "torch.ops.aten.clone.default"}
+    assert copied & {claim.call for claim in claims if claim.ms[0] == 0.0}

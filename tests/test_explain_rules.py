@@ -772,6 +772,42 @@ def test_what_passes_between_calls_is_told_where_no_profile_has_it(profiled: Cas
         assert not told(*other)
 
 
+def test_what_a_program_does_once_for_many_calls_is_no_work_of_each(profiled: Case) -> None:
+    """A meeting that is made for each fifteen calls, between two of the profiled five: 81 % of their work."""
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    joined = profiled.sides.joined
+    block = replace(
+        joined.blocks[0], place="outside", operators=("aten::sin",), inside=False, lines=(), launches=(),
+        compiled_ms=400.0, compiled_kernels=(KernelTime("sin", 9.0, 400.0),),
+    )  # fmt: skip
+    first = replace(joined.blocks[0], compiled_ms=95.0)
+    joined = replace(
+        joined, blocks=(first, block), compiled=replace(profiled.sides.joined.compiled, wall_ms=100.0)
+    )
+    lines = ((SourceLocation("p.py", 2), 20), (SourceLocation("p.py", 9), 20))
+    program = Program("p.py", ("vib = torch.sin(t)", "wav = torch.sin(f * t).sum(0)"))
+    on_cpu = tuple(replace(graph, gpu=False) for graph in profiled.graphs)
+    case = replace(
+        profiled, sides=replace(profiled.sides, joined=joined), programs=(program,), graphs=on_cpu,
+    )  # fmt: skip
+
+    def told(outside: float, case: Case) -> list[Finding]:
+        span = SteadySpan(65, 1850.0, 1850.0 * (1 - outside), 40, lines)
+        return list(outside_compiled.find(replace(case, times=replace(case.times, span=span))))
+
+    assert not told(0.23, case)
+    (finding,) = told(0.75, case)
+    # 300 ms pass there for each call, and of two lines with a sine one was seen.
+    assert (
+        finding.title.startswith("76 % of")
+        and "300 ms of 395 ms, most of it in aten::sin 300 ms" in finding.title
+    )
+    assert [item.line for item in finding.evidence] == [2]
+    # On a GPU what was launched there is waited for in the next call.
+    (finding,) = told(0.23, replace(case, graphs=profiled.graphs))
+    assert "400 ms of 495 ms" in finding.title
+
+
 def test_lines_at_which_the_program_was_seen_between_calls_are_told(profiled: Case) -> None:
     program = read_program("import torch\nx = batch(rows)\ny = x.to(device)\nz = f(y)\n", "p.py")
 

@@ -18,13 +18,15 @@ from words import text
 from inspector.analysis.decisions import Names
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.missed import TINY_BYTES
-from inspector.analysis.traffic import symbol_hints
+from inspector.analysis.traffic import sizes_of, symbol_hints
 from inspector.cli import cli
+from inspector.model.calls import GraphRuns
 from inspector.model.code import ExampleInput
 from inspector.model.decision import Decision
 from inspector.model.fusion import FusionReport, Missed
 from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
+from inspector.model.runnable import RunnableScript
 from inspector.present.fusion import fold
 from inspector.present.fusion import lines as words_of
 from inspector.readers.run import Run
@@ -248,6 +250,25 @@ def test_a_sum_down_the_columns_of_what_another_writes_by_rows_cannot_fuse() -> 
     assert along.possible and "layouts agree" in along.advice
 
 
+def test_a_stencil_over_what_another_writes_cannot_fuse() -> None:
+    """A gradient of a field that is written once: its neighbours are of other rounds of the loop."""
+    one = producer(users="op1 OUTPUT")
+    log = build.fusion_log(("op0", "op1", "memory deps did not match"))
+
+    def missed(*reads: str) -> Missed:
+        deps = tuple(build.dep("buf0", index, c0=64, c1=100) for index in reads)
+        two = build.computed("op1", deps, (64, 100), users="OUTPUT")
+        (pair,) = analyse_fusion(build.scheduled((one, two), (one, two), fusion=log)).missed
+        return pair
+
+    around = [f"100*c0 + (ModularIndexing(c1 + {step}, 1, 100))" for step in (1, 99)]
+    pair = missed(*around)
+    assert (pair.category, pair.possible) == ("index_mismatch", False)
+    assert pair.plain == "op1 reads buf0 at 2 places for each of its elements"
+    assert "layouts agree" not in pair.advice
+    assert missed("c0 + 64*c1").possible
+
+
 def test_reductions_that_are_split_in_another_way_are_nothing_to_change() -> None:
     """A sum over rows, and one of what is divided by it, whose loops torch had merged: ``[s0*s1]``."""
     rows = build.computed("op0", (dense("x"),), (6400,), reduce=(9,), inputs=(X,), users="op1")
@@ -411,6 +432,21 @@ def test_hints_of_symbols_come_from_the_wrapper_and_from_shapes() -> None:
     graph = build.fx_graph(shaped, build.replace(build.fx_node("n", ""), annotation="Sym(s5)"))
     assert symbol_hints(wrapper, None) == {"s77": 16}
     assert symbol_hints(wrapper, graph) == {"s77": 16, "s33": 5, "s5": 9}
+
+
+def test_sizes_are_those_of_the_mean_run_where_the_recorder_saw_runs() -> None:
+    """Compiled for the last batch of an epoch, a quarter of a full one, and then called with full ones."""
+    alias = build.Alias("symbol", "s77", "primals_3", "", build.SPAN)
+    inputs = [build.fx_node(name, "") for name in ("primals_1", "primals_3", "primals_4")]
+    inputs[2] = build.replace(inputs[2], annotation="Sym(s5)")
+    same = build.Alias("symbol", "s4", "s77", "", build.SPAN)
+    artifacts = build.artifacts(output=build.code(alias, same), fx=build.fx_graph(*inputs))
+    script = RunnableScript(symbols={"s77": 902, "s9": 3})
+    runs = GraphRuns("g", "p", 40, (), given=3, sizes=((1, 3711.6), (2, 96.0)))
+    assert sizes_of(artifacts, script, runs) == {"s77": 3712, "s4": 3712, "s9": 3, "s5": 96}
+    assert sizes_of(artifacts, script, build.replace(runs, given=2)) == {"s77": 902, "s9": 3}
+    assert sizes_of(artifacts, script, None) == {"s77": 902, "s9": 3}
+    assert sizes_of(artifacts, None, None) == {}
 
 
 def test_names_of_subgraph_nodes_are_taken_apart() -> None:

@@ -381,6 +381,10 @@ def test_an_index_that_is_clamped_is_why_a_loop_has_no_vectors() -> None:
     values = replace(clamped, text=loop % "auto tmp0 = std::min(in_ptr0[static_cast<int64_t>(x1)], 1.0f);")
     assert cpu_not_vectorized._reason(clamped, text) == (cpu_not_vectorized._CLAMPED, PADDED)
     assert "clamped" not in cpu_not_vectorized._reason(values, text)[0]
+    # A stride of a tensor with symbolic sizes, which may be empty.
+    stride = "static_cast<int64_t>(x1 + x0*std::max(static_cast<int64_t>(1L), static_cast<int64_t>(ks2)))"
+    strided = replace(clamped, text=loop % f"auto tmp0 = in_ptr1[{stride}]; auto tmp1 = in_ptr2[x1];")
+    assert "clamped" not in cpu_not_vectorized._reason(strided, text)[0]
 
 
 def test_doubles_are_no_reason_where_others_of_the_kernel_go_in_vectors() -> None:

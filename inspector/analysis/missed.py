@@ -44,6 +44,10 @@ _COLUMNS_ADVICE = (
     "written. A Linear in front of a normalization that centres needs no bias."
 )
 
+_PLACES_ADVICE = (
+    "Nothing in the layout: in one loop each value would be computed again for each place that reads it."
+)
+
 _ALIKE_ADVICE = (
     "Nothing in the program: both reduce as much to as many results; torch fuses only loops that are split "
     "alike."
@@ -326,6 +330,8 @@ class _Finder:
         """Of a pair whose category may fuse and which may not: why, where that says more, and the advice."""
         if category == "index_mismatch" and (columns := self._sums_columns(one, two, shared)):
             return columns, _COLUMNS_ADVICE
+        if category == "index_mismatch" and (places := self._reads_around(one, two)):
+            return places, _PLACES_ADVICE
         if category == "iteration_ranges" and self._written_otherwise(one, two):
             return "", _ALIKE_ADVICE
         return None
@@ -341,6 +347,21 @@ class _Finder:
             for dep in (*leaf.met, *leaf.unmet):
                 if (buffer := roots.get(self.memory.root(dep.buffer))) and _down_columns(leaf, dep):
                     return f"{leaf.name} reduces {buffer} down its columns"
+        return ""
+
+    def _reads_around(self, one: FusionGroup, two: FusionGroup) -> str:
+        """That a loop of the second reads what the first writes at several places at once, as a stencil does:
+        the places of its neighbours are not written yet. Empty elsewhere."""
+        written = {access.buffer for access in one.writes}
+        for name in two.nodes:
+            leaf = self.leaves.get(name)
+            places: dict[str, set[str]] = {}
+            for dep in leaf.reads if leaf is not None else ():
+                if dep.index is not None:
+                    places.setdefault(dep.buffer, set()).add(dep.index)
+            for buffer in written & places.keys():
+                if len(places[buffer]) > 1:
+                    return f"{name} reads {buffer} at {len(places[buffer])} places for each of its elements"
         return ""
 
     def _written_otherwise(self, one: FusionGroup, two: FusionGroup) -> bool:

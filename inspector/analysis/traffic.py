@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from inspector.model.calls import GraphRuns
 from inspector.model.code import Alias, Allocation, OutputCode
 from inspector.model.fusion import Access, Basis, Region
 from inspector.model.fx import FxGraph, FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
+from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Dependency, Layout, SchedulerNode
 from inspector.model.source import Size, numel
 
@@ -73,6 +75,28 @@ def symbol_hints(code: OutputCode | None, fx: FxGraph | None) -> dict[str, int]:
     return hints
 
 
+def sizes_of(
+    artifacts: GraphArtifacts, script: RunnableScript | None, runs: GraphRuns | None
+) -> dict[str, int]:
+    """The values of symbolic sizes: those of the mean run that the recorder saw, else those that a graph was
+    compiled for, which is what came first and may be far from what it is called with from then on."""
+    known = dict(script.symbols) if script is not None else {}
+    inputs = artifacts.fx_after.placeholders if artifacts.fx_after is not None else ()
+    if runs is None or artifacts.code is None or runs.given != len(inputs):
+        return known
+    seen = {inputs[position].name: round(mean) for position, mean in runs.sizes if position < len(inputs)}
+    # Sym(s77)
+    for node in inputs:
+        symbol = (node.annotation or "").removeprefix("Sym(").removesuffix(")")
+        if node.name in seen and _SYMBOL.match(symbol):
+            known[symbol] = seen[node.name]
+    # s47 = primals_11, s77 = s47
+    for step in artifacts.code.steps:
+        if isinstance(step, Alias) and step.kind == "symbol" and step.source in seen:
+            known[step.name] = seen[step.name] = seen[step.source]
+    return known
+
+
 class Memory:
     """What is known of every buffer of a graph: elements, item size, and whose storage it is."""
 
@@ -84,7 +108,7 @@ class Memory:
         symbols: Mapping[str, int] | None = None,
     ) -> None:
         hints = symbol_hints(artifacts.code, artifacts.fx_after)
-        hints.update({name: value for name, value in (symbols or {}).items() if name not in hints})
+        hints.update(symbols or {})
         self.reader = IndexReader(hints)
         self._shapes: dict[str, tuple[tuple[Size, ...], str]] = {}
         self._empty: set[str] = set()

@@ -55,7 +55,7 @@ class ProfilePlan:
 def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     """By the calls of the baseline's compiled run: those of the callable that is called most, where most of
     them follow each other and none compiles. None, with a note for the user, where no two do."""
-    records = read_records(run / "baseline" / "compiled", str)
+    records = read_records(run / "baseline" / "compiled", str, as_recorded=True)
     counted = [
         item
         for record in records

@@ -14,7 +14,7 @@ from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy
 from inspector.analysis.nothing import all_in_eager
 from inspector.analysis.program_calls import calls_by_node, program_graph
-from inspector.analysis.traffic import symbol_hints
+from inspector.analysis.traffic import sizes_of, symbol_hints
 from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.whole_operators import whole_operators
 from inspector.lowered import Lowered
@@ -225,7 +225,8 @@ def _graph_case(
     artifacts = graph.artifacts()
     script = graph.runnable()
     linkage = link_graph(artifacts)
-    symbols = script.symbols if script is not None else {}
+    # A replay makes its inputs in the sizes that the graph was compiled for.
+    symbols = sizes_of(artifacts, script, graph.runs() if replay is None else None)
     fusion = analyse_fusion(artifacts, linkage, symbols)
     gpu = _on_gpu(graph)
     launches = launches_of(

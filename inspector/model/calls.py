@@ -67,6 +67,9 @@ class CompiledCallable:
     steady_faults: tuple[int, ...] = ()
     """For each of `steady_ms` how many pages of memory the process got and touched (minor page faults of all
     its threads); empty where the recorder did not look."""
+    span: tuple[int, int] | None = None
+    """Its first and its last call, counted over all calls of the process; None of one that was not called,
+    and where the recorder did not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,8 @@ class GraphRuns:
     `state` is the position in `ProcessState.states` of the one that it first ran in: AOTAutograd turns
     autocast off around a graph, so that this is not the state of the call. `same` are the positions of those
     of its `given` arguments that were the same, unchanged, in `seen` runs. `subnormal` has positions of
-    arguments with the part of their elements, above 0, that were subnormal numbers when last looked at."""
+    arguments with the part of their elements, above 0, that were subnormal numbers when last looked at;
+    `sizes` has those of symbolic sizes with their mean."""
 
     graph: str
     process: str
@@ -137,6 +141,7 @@ class GraphRuns:
     given: int = 0
     same: tuple[int, ...] = ()
     subnormal: tuple[tuple[int, float], ...] = ()
+    sizes: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

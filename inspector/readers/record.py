@@ -115,9 +115,8 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 tuple(finite(time) for time in item["ms"]),
                 _int(item.get("state")),
                 *_same(item.get("same")),
-                subnormal=tuple(
-                    (int(position), finite(share)) for position, share in item.get("subnormal", {}).items()
-                ),
+                subnormal=_by_position(item.get("subnormal")),
+                sizes=_by_position(item.get("sizes")),
             )
             for item in data.get("graph_runs", ())
         ),
@@ -129,6 +128,10 @@ def _same(data: dict[str, Any] | None) -> tuple[int, int, tuple[int, ...]]:
     if data is None:
         return 0, 0, ()
     return int(data["seen"]), int(data["given"]), tuple(int(position) for position in data["arguments"])
+
+
+def _by_position(data: dict[str, Any] | None) -> tuple[tuple[int, float], ...]:
+    return tuple((int(position), finite(value)) for position, value in (data or {}).items())
 
 
 def _callable(data: dict[str, Any]) -> CompiledCallable:
@@ -153,6 +156,7 @@ def _callable(data: dict[str, Any]) -> CompiledCallable:
         sizes=tuple(_texts(sizes) for sizes in data.get("sizes", ())),
         steady_sizes=tuple(int(position) for position in data.get("steady_sizes", ())),
         steady_faults=tuple(int(count) for count in data.get("steady_faults", ())),
+        span=(int(span[0]), int(span[1])) if (span := data.get("span")) else None,
     )
 
 

@@ -13,14 +13,26 @@ from inspector.model.problem import Problem
 from inspector.model.record import ProcessRecord
 from inspector.model.run import Manifest
 
+from .anew import made_anew
 from .artifacts import RECORDS, matching
 from .text import number, read_text
 
 
-def read_records(run: Path, label: Callable[[Path], str]) -> tuple[ProcessRecord, ...]:
-    """Every process's record of a run; problems with reading are the records' own."""
+def read_records(
+    run: Path, label: Callable[[Path], str], as_recorded: bool = False
+) -> tuple[ProcessRecord, ...]:
+    """Every process's record of a run; problems with reading are the records' own. What the program compiled
+    anew for each part of its work is one callable, but for where it is wanted `as_recorded`."""
     read = [RECORDS.read_path(path, label(path)) for path in matching(RECORDS.patterns, "capture", run)]
-    return tuple(replace(record, problems=problems) for record, problems in read if record is not None)
+    return tuple(
+        replace(
+            record,
+            problems=problems,
+            calls=record.calls if as_recorded or record.calls is None else made_anew(record.calls),
+        )
+        for record, problems in read
+        if record is not None
+    )
 
 
 def read_variants(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
+from inspector.analysis.traffic import sizes_of
 from inspector.files import unused, write_whole
 from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
@@ -40,8 +41,8 @@ class Fusion:
 
 def load_fusion(graph: CompiledGraph, linkage: Linkage | None = None) -> Fusion:
     """Reads whatever of the graph was not read yet."""
-    script = graph.runnable()
-    return fusion_of(graph.artifacts(), linkage, script.symbols if script is not None else None)
+    artifacts = graph.artifacts()
+    return fusion_of(artifacts, linkage, sizes_of(artifacts, graph.runnable(), graph.runs()))
 
 
 def fusion_of(

@@ -1,9 +1,9 @@
 """Times the outermost calls of what ``torch.compile`` returns, and the backward passes after them.
 
 What torch.compile returns calls through a function that `_TorchDynamoContext.__call__` makes; that function
-is wrapped. With TORCHDYNAMO_DISABLE=1 torch.compile hands back what it was given, which is timed as it is:
-the user's own eager. A call inside another one counts to the outermost, and so does everything that the
-program does in it; the device has finished before and after each.
+is wrapped. With TORCHDYNAMO_DISABLE=1 torch.compile hands back what it was given, for which something stands
+that is timed (handle.py): the user's own eager. A call inside another one counts to the outermost, and so
+does everything that the program does in it; the device has finished before and after each.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ except ImportError:  # Windows has none.
     resource = None  # type: ignore[assignment]
 
 from .guard import Guard, Guards
+from .handle import handle_of
 from .journal import Entry, Journal, journal_of
 from .places import user_location
 from .profiling import Profiling
@@ -168,11 +169,14 @@ class Watch:
         entry, model, _ = token
         if isinstance(model, (FunctionType, MethodType)):
             return self._timed(model, entry, _module_of(model))
-        # nn.Module's own place for another implementation of its call, as `Module.compile` uses it.
         module = _module_of(model)
-        if module() is model and model._compiled_call_impl is None:
+        if module() is not model:
+            return None
+        handle = handle_of(model, lambda call: self._timed(call, entry, module))
+        if handle is None and model._compiled_call_impl is None:
+            # nn.Module's own place for another implementation of its call, as `Module.compile` uses it.
             model._compiled_call_impl = self._timed(model._call_impl, entry, module)
-        return None
+        return handle
 
     def _not_the_users(self, file: str) -> bool:
         if not self._torch:

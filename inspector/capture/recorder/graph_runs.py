@@ -1,5 +1,6 @@
 """Times each run of a compiled graph inside a timed call: what is left of the call is guards and Python. And
-sees which of its arguments stay the same, and which have become too small to be computed with quickly.
+sees which of its arguments stay the same, which have become too small to be computed with quickly, and how
+large its symbolic sizes are.
 
 The host's side only: on a GPU a run ends when its kernels are launched. Installed for captures and not for
 the baseline, whose calls it would slow down by a microsecond each.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -71,6 +73,7 @@ class GraphRuns:
                 "ms": deque(maxlen=RUN_LIMIT),
                 "same": SameInputs(),
                 "subnormal": Subnormals(),
+                "sizes": Sizes(),
             }
 
     def called(self, graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -80,6 +83,7 @@ class GraphRuns:
             inputs = inputs_of(args, kwargs)
             entry["same"].look(inputs)
             entry["subnormal"].look(inputs)
+            entry["sizes"].look(inputs)
 
     def ran(self, graph: Any, nanoseconds: int) -> None:
         entry = self._graphs.get(id(graph))
@@ -97,7 +101,28 @@ class GraphRuns:
                 "ms": [round(value, 6) for value in entry["ms"]],
                 "same": entry["same"].as_json(),
                 "subnormal": entry["subnormal"].as_json(),
+                "sizes": entry["sizes"].as_json(),
             }
             for entry in self._graphs.values()
             if entry["runs"]
         ]
+
+
+class Sizes:
+    """Of one graph: the whole numbers among its arguments, its symbolic sizes, summed over its runs."""
+
+    def __init__(self) -> None:
+        self._runs = 0
+        self._sums: dict[int, int] = {}
+
+    def look(self, inputs: Sequence[Any]) -> None:
+        """Before a run."""
+        self._runs += 1
+        if self._sums or self._runs == 1:
+            for position, value in enumerate(inputs):
+                if type(value) is int:
+                    self._sums[position] = self._sums.get(position, 0) + value
+
+    def as_json(self) -> dict[str, float]:
+        """The position of each -> its mean."""
+        return {str(position): total / self._runs for position, total in self._sums.items()}

@@ -61,6 +61,8 @@ class Entry:
         self.grad: bool | None = None
         self.training: bool | None = None
         self.states: list[int] = []
+        self.span: list[int] = []
+        """Its first and its newest call, counted over all calls of this process."""
 
     def add(self, milliseconds: float, cold: bool, sizes: Any = (), faults: int = 0) -> bool:
         """One outermost call that has returned; `sizes` as calls.sizes_of has them, `faults` of pages. Gives
@@ -123,6 +125,8 @@ class Journal:
         self._events: dict[tuple[str, str, str | None, str | None, bool], int] = {}
         self.worked = 0
         """Grows whenever Dynamo or Inductor works: a call during which it grew is a cold one."""
+        self._noted = 0
+        """Calls so far, of all entries."""
         self.loads.clear()
         self.between.clear()
         self._since = self._until = self._inside = self._passed = 0
@@ -159,6 +163,8 @@ class Journal:
         """Before a call of its entry; before the first, second, third, fifth, ninth... how torch is set, and
         from the first steady call on how busy the machine is."""
         self.between.ends()
+        entry.span = [entry.span[0] if entry.span else self._noted, self._noted]
+        self._noted += 1
         if not entry.calls & (entry.calls - 1):
             self._state_guard.run(self.states.note, entry.states)
             if entry.calls:

@@ -124,6 +124,8 @@ _PARTS = (
 )
 FEW_OPERATORS = 8
 """On complex numbers: of fewer, real ones have little to fuse."""
+_COPIES = frozenset({"cat", "clone", "copy"})
+"""Operators that only move complex numbers: between kernels of real ones there may be none."""
 LONG = 10
 """Times one side of a matrix over the other from which its whole basis is what takes the time."""
 _BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
@@ -169,10 +171,16 @@ def find(case: Case) -> Iterable[Finding]:
                 part = saved[launch.call.index]
                 # The members of a chain are as fast as copies; what becomes of them is no slower than others.
                 found = replace(_ON_COMPLEX, saved=(max(1 - (1 - part) / REACHED, 0.0), part))
+            if found is None and saved and numbers and _COPIES.issuperset(_operators(launch, nodes)):
+                found = replace(_ON_COMPLEX, saved=(0.0, 1.0))
             if found is not None:
                 kinds[found.kind].append((graph.ms(launch), graph, launch, found))
     for kind, items in _joined(kinds).items():
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
+
+
+def _operators(launch: Launch, nodes: Mapping[str, FxNode]) -> set[str]:
+    return {operator(nodes[name].target) for name in launch.fx if name in nodes}
 
 
 def _joined(kinds: Mapping[str, list[_Item]]) -> dict[str, list[_Item]]:

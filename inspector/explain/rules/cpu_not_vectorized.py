@@ -49,10 +49,14 @@ _SIDE_BY_SIDE = (
 _MANY_STRIDED = 35
 """From so many on torch makes no vectors at all (torch/_inductor/codegen/cpp.py: TilingSelect)."""
 _CLAMPED = "an index that is clamped or mirrored, as by padding"
+_OF_NO_LOOP = r"(?:[^()x;]|x(?!\d)|\((?:[^()x;]|x(?!\d)|\((?:[^()x;]|x(?!\d))*\))*\))*"
+"""C++ without a loop's variable, its parentheses closed: a stride is ``std::max(1L, ks2)``."""
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         # in_ptr0[static_cast<int64_t>(320L*std::min(static_cast<int64_t>(239L), static_cast<int64_t>(x0)) ...
-        re.compile(r"ptr\d+\[static_cast<int64_t>\([^;]*std::(?:min|max|abs)\("),
+        re.compile(
+            rf"ptr\d+\[static_cast<int64_t>\([^;]*std::(?:min|max|abs)\({_OF_NO_LOOP}(?:\({_OF_NO_LOOP})*x\d"
+        ),
         _CLAMPED,
         PADDED,
     ),

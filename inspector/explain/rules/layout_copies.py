@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from inspector.analysis.steady import MOST
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.complex_numbers import on_complex
+from inspector.explain.complex_numbers import on_complex, saved_by_fusing
 from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.in_force import LAST_ALREADY, channels_last
 from inspector.explain.launches import is_copy, shares_of
@@ -22,9 +22,11 @@ from inspector.units import duration, plural, size
 
 def find(case: Case) -> Iterable[Finding]:
     costly: list[tuple[float, int, GraphCase, Launch, FindingHow]] = []
+    # What is done with complex numbers is no choice of layouts: awkward_calls has it, on a GPU where some of
+    # it would fuse.
+    real = {graph.name for graph in case.graphs if graph.gpu and not saved_by_fusing(graph)}
     for graph, launch in case.launches():
-        # What is done with complex numbers on a CPU is no choice of layouts: awkward_calls has it.
-        if launch.call.index in graph.rewriting or (on_complex(graph, launch) and not graph.gpu):
+        if launch.call.index in graph.rewriting or (on_complex(graph, launch) and graph.name not in real):
             continue
         if launch.role == "copy":
             moved = launch.bytes or 0

@@ -20,6 +20,7 @@ from inspector.analysis.two_sides import library_kernels, same_operator_other_ke
 from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
 from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
+from inspector.explain.complex_numbers import AS_REAL, on_complex
 from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
 from inspector.model.replay import Restrided
@@ -40,6 +41,7 @@ _NO_LAYOUTS = (
     "try it without Inductor's layout optimisation, which makes convolutions channels-last: "
     "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
 )
+_COMPLEX = "other kernels, as Inductor takes operators of complex numbers apart"
 _COPY = "aten::copy_"
 _INDEX_ADD = "index_add"
 _ADDS = (
@@ -133,7 +135,9 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
         by_strides = sum(max(saved.get(place, 0.0), 0.0) for place in block.launches)
         if same_operator_other_kernel(block) and by_strides < MOST * case.least_lost_ms(block):
             names = tuple(kernel.name for kernel in _longest(block))
-            alike[block.operators, block.phase, names].append((number, block))
+            # Of complex numbers it is one cause, whichever operators it is.
+            key = AS_REAL if _of_complex(case, block) else (block.operators, block.phase, names)
+            alike[key].append((number, block))
     for blocks in alike.values():
         blocks.sort(key=lambda item: -item[1].difference_ms)
         block = blocks[0][1]
@@ -146,8 +150,9 @@ def _blocks(case: Case, saved: Mapping[tuple[str, int], float]) -> Iterable[Find
             blocks,
             rule="library_kernel_differs",
             title=(
-                f"{label(block)}: {both_times(block)}, by another library kernel: "
-                f"{kernel_text(eager)}; {kernel_text(compiled)}{others}"
+                f"{label(block)}: {both_times(block)}, by "
+                + (_COMPLEX if _of_complex(case, block) else "another library kernel")
+                + f": {kernel_text(eager)}; {kernel_text(compiled)}{others}"
             ),
             advice=advice,
             trial=trial,
@@ -161,10 +166,18 @@ def _way_out(case: Case, block: Block, compiled: KernelTime) -> tuple[str, Trial
         return _FAST_PATH, layouts
     if layouts is not None:
         return _NO_LAYOUTS, layouts
+    if _of_complex(case, block):
+        return AS_REAL, None
     if _adds_by_index(case, block):
         return _ADDS, Trial(whole=(f"aten.{_INDEX_ADD}",))
     given = f"compare what {short_kernel(compiled.name)} is given in output_code.py with eager's call"
     return f"{given}: strides, sizes, dtype", None
+
+
+def _of_complex(case: Case, block: Block) -> bool:
+    """Whether an operator on complex numbers is done in several of ATen's calls."""
+    numbers = any(on_complex(graph, launch) for graph, launch in case.launches_of(block))
+    return numbers and not _adds_by_index(case, block)
 
 
 def _adds_by_index(case: Case, block: Block) -> bool:

@@ -24,7 +24,7 @@ from inspector.explain.ledger import outside_share
 from inspector.explain.rule import NEARLY_ALL, Rule, Stage, block_evidence, source_evidence
 from inspector.model.calls import SteadySpan
 from inspector.model.explain import Evidence, Finding
-from inspector.model.two_sides import Block
+from inspector.model.two_sides import Block, SideTotals
 from inspector.units import duration, percent, plural
 
 _LEAST_PART = 0.05
@@ -79,8 +79,8 @@ def _compiles(block: Block) -> bool:
 
 def _between(case: Case) -> Iterable[Finding]:
     """What passes between steady calls, whatever it is."""
-    span = case.times.span
-    if span is None or span.calls < _FEW or span.span_ms < _SHORT_MS or span.outside < MOST:
+    span = _known_span(case)
+    if span is None or span.outside < MOST:
         return
     untimed = _times_calls_alone(case)
     lines = tuple(_seen_at(case, span))
@@ -99,6 +99,12 @@ def _between(case: Case) -> Iterable[Finding]:
         how="measured",
         share=span.outside,
     )
+
+
+def _known_span(case: Case) -> SteadySpan | None:
+    """What passed from the first steady call to the last, where that is no chance."""
+    span = case.times.span
+    return span if span is not None and span.calls >= _FEW and span.span_ms >= _SHORT_MS else None
 
 
 def _seen_at(case: Case, span: SteadySpan) -> Iterator[Evidence]:
@@ -120,8 +126,11 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
         for block in case.sides.joined.blocks
         if block.compiled_ms and not _of_ranks(block) and not _compiles(block)
     ]
+    if totals is None or not totals.wall_ms:
+        return
+    blocks = _as_usual(case, totals, blocks)
     outside = [block for block in blocks if block.place == "outside" and block.operators]
-    if totals is None or not outside or not totals.wall_ms:
+    if not outside:
         return
     inside = [block for block in outside if block.inside]
     # A backward pass is part of a call, whatever it is of.
@@ -161,6 +170,23 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
         how="measured",
         share=min(share, 1.0),
     )
+
+
+def _as_usual(case: Case, totals: SideTotals, blocks: Sequence[Block]) -> list[Block]:
+    """The blocks, those between calls no longer than the time that passes there in the whole run: of a few
+    profiled calls one may have what the program does once for many. On a GPU that time is not known, as a
+    call waits for what was launched before it."""
+    span = _known_span(case)
+    between = _sum(block for block in blocks if block.place == "outside" and not block.inside)
+    if span is None or case.gpu or span.outside >= 1 or not between:
+        return [*blocks]
+    part = min(totals.wall_ms * span.outside / (1 - span.outside) / between, 1.0)
+    return [
+        replace(block, compiled_ms=_took(block) * part)
+        if block.place == "outside" and not block.inside
+        else block
+        for block in blocks
+    ]
 
 
 def _times_calls_alone(case: Case) -> bool:
@@ -207,17 +233,23 @@ def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
     """Lines of the program that call the largest ones by their name, or at which it was seen between the
     calls; else what the profile has of them."""
     found = False
+    span = case.times.span
+    seen = {(place.path, place.line) for place, _ in span.lines} if span is not None else set()
     for block in largest[: 2 * _SHOWN]:
+        if _took(block) < _LEAST_PART * _sum(largest):
+            continue
         called = re.compile(rf"(?<!def )\b{re.escape(_function(block.operators[0]))}\(")
         for program in case.programs:
             lines = [number for number, text in enumerate(program.lines, 1) if called.search(text)]
+            if len(lines) > 1:
+                lines = [number for number in lines if (program.path, number) in seen]
             if len(lines) == 1:
                 found = True
                 yield program.evidence(lines[0])
     if not found:
         # What has no name of its own in the program, as a product: where it was seen between the calls.
-        seen = tuple(_seen_at(case, case.times.span)) if case.times.span is not None else ()
-        yield from seen or (each for block in largest[:1] for each in block_evidence(case, block))
+        at = tuple(_seen_at(case, span)) if span is not None else ()
+        yield from at or (each for block in largest[:1] for each in block_evidence(case, block))
 
 
 def _function(operator: str) -> str:
