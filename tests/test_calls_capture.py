@@ -181,7 +181,11 @@ def test_in_eager_a_handle_shares_all_but_the_calls_of_its_module() -> None:
     called: list[str] = []
 
     def timed(call: Any) -> Any:
-        return lambda *args: called.append("call") or call(*args)
+        def counted(*args: Any) -> Any:
+            called.append("call")
+            return call(*args)
+
+        return counted
 
     net = Net(3, 3)
     handle = handle_of(net, timed)

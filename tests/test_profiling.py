@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import types
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,21 +150,31 @@ class _Torch(types.ModuleType):
 
 
 def _run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: _Torch, calls: int, **plan: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    torch: _Torch,
+    calls: int,
+    cold: Sequence[int] = (),
+    **plan: int,
 ) -> tuple[Path, list[str]]:
-    """The program: `calls` forward and backward passes."""
+    """The program: `calls` forward and backward passes, those of `cold` followed by a call that compiles."""
     monkeypatch.setitem(sys.modules, "torch", torch)
     file, log = tmp_path / "profile" / "compiled.json.gz", list[str]()
     profiling = Profiling(
         str(file), guards=Guards(log.append), **{"order": 0, "first": 2, "calls": 2, **plan}
     )
     forward, backward = Entry("f", None, 0), Entry("backward", None, 0, "backward")
-    for _ in range(calls):
+    other = Entry("evaluate", None, 1)
+    for number in range(calls):
         for entry in (forward, backward):
             profiling.before(entry)
             torch.said.append(entry.name)
             profiling.after()
             entry.add(1.0, False)
+        if number in cold:
+            profiling.before(other)
+            torch.said.append("compiles")
+            profiling.after(cold=True)
     profiling._finish()
     return file, log
 
@@ -191,6 +202,22 @@ def test_several_calls_warm_up_and_the_same_are_kept(tmp_path: Path, monkeypatch
     assert before == ["f", "backward"] * 2
     assert [profiled.count(said) for said in ("+call", "step")] == [5, 5]
     assert file.exists()
+
+
+def test_calls_among_which_something_compiles_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the first evaluation, between two steps of a training."""
+    torch = _Torch()
+    file, log = _run(tmp_path, monkeypatch, torch, 12, cold=(3,))
+    first, again = " ".join(torch.said).split("start ")[1:]
+    assert first.endswith("compiles -inspector: call stop ") and "compiles" not in again
+    assert again.count("step") == 3 and file.exists() and not log
+    # One that comes in the warm-up is in nothing that is kept, and one that goes on compiling is profiled so.
+    for cold, starts in (((2,), 1), (range(40), 4)):
+        torch = _Torch()
+        file, _ = _run(tmp_path / str(starts), monkeypatch, torch, 40, cold=cold)
+        assert torch.said.count("start") == starts and file.exists()
 
 
 def test_a_program_that_ends_early_keeps_what_there_was(

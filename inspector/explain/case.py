@@ -121,7 +121,10 @@ class GraphCase:
     subnormal: Mapping[str, float] = field(default_factory=dict)
     """Such inputs -> the part of their elements that was subnormal when the recorder last looked."""
     hints: Mapping[str, int] = field(default_factory=dict)
-    """Symbol of a size -> the number that it stood for when the graph was compiled."""
+    """Symbol of a size -> the number that it stands for."""
+    asked: tuple[tuple[int, ...], ...] = ()
+    """Of a backward graph, the shapes of the tensors whose gradients alone anybody asked for; empty where all
+    were, or nobody looked."""
     program: Mapping[str, tuple[ProgramCall, ...]] = field(default_factory=dict)
     """FX node -> the program's calls that it is of, where launches have no line of the user's."""
 

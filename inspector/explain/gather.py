@@ -267,6 +267,7 @@ def _graph_case(
         same_inputs=same_inputs(artifacts.fx_after, graph.runs()),
         hints=hints,
         subnormal=_subnormal(artifacts.fx_after, graph.runs()),
+        asked=ran_as.asked if (ran_as := graph.runs()) is not None else (),
         operators=whole_operators(artifacts, linkage, traced().get(artifacts.compile_id or ""), hints)
         if alone
         else (),

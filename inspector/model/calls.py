@@ -130,7 +130,8 @@ class GraphRuns:
     autocast off around a graph, so that this is not the state of the call. `same` are the positions of those
     of its `given` arguments that were the same, unchanged, in `seen` runs. `subnormal` has positions of
     arguments with the part of their elements, above 0, that were subnormal numbers when last looked at;
-    `sizes` has those of symbolic sizes with their mean."""
+    `sizes` has those of symbolic sizes with their mean. `asked` has the shapes of the tensors whose gradients
+    alone its runs in backward passes were to give; empty where one was to give those of all leaves."""
 
     graph: str
     process: str
@@ -142,6 +143,7 @@ class GraphRuns:
     same: tuple[int, ...] = ()
     subnormal: tuple[tuple[int, float], ...] = ()
     sizes: tuple[tuple[int, float], ...] = ()
+    asked: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,10 @@ RULES: dict[str, Plain] = {
         "Results that nothing reads are computed",
         "a library computes all of a result of which a part is read, or multiplies zeros",
     ),
+    "unasked_gradients": Plain(
+        "Gradients that nobody asks for",
+        "a backward pass computes gradients of weights where only those of its input are asked for",
+    ),
     "contraction_order": Plain(
         "Products in a slow order",
         "several tensors are multiplied in an order that takes many times the multiplications of another",

@@ -117,6 +117,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 *_same(item.get("same")),
                 subnormal=_by_position(item.get("subnormal")),
                 sizes=_by_position(item.get("sizes")),
+                asked=tuple(tuple(map(int, shape)) for shape in item.get("asked") or ()),
             )
             for item in data.get("graph_runs", ())
         ),

@@ -135,6 +135,9 @@ class Watch:
         """Of the newest call: a backward pass after it is of these."""
         self.backward = False
         """Whether a timed backward pass is running: of a GPU's, in a thread of autograd's own."""
+        self.gradients: tuple[tuple[int, ...], ...] | None = None
+        """Of that pass, the shapes of the tensors whose gradients alone it is to give; None where it gives
+        those of all leaves."""
         self._disabled = os.environ.get("TORCHDYNAMO_DISABLE") == "1"
         self._torch = ""
 
@@ -233,6 +236,7 @@ class Watch:
             Watch.begin_module,
             sizes_of,
             _add_sizes,
+            asked_of,
             Guard.run,
         ):
             skip(function.__code__)
@@ -255,6 +259,7 @@ class Watch:
             entry = self._backwards[location] = self.journal.entry("backward", location, "backward")
         self.journal.note(entry)
         self.backward = True
+        self.gradients = asked_of(args, kwargs)
         return Call(self, entry, self._sizes)
 
     def ended(self, entry: Entry, milliseconds: float, cold: bool, sizes: Any, faults: int) -> bool:
@@ -305,9 +310,9 @@ class Call:
         if self._synchronize is not None:
             self._synchronize()
             now = time.perf_counter_ns()
-        if self._watch.profiling is not None:
-            self._watch.profiling.after()
         cold = self._watch.journal.worked != self._worked
+        if self._watch.profiling is not None:
+            self._watch.profiling.after(cold)
         took = (now - self.start) / 1e6
         self._cold = self._watch.ended(self._entry, took, cold, self._sizes, faults)
 
@@ -365,6 +370,16 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     if watch.results is not None and entry.calls == 0:
         call.given = numbers((args, kwargs))
     return call
+
+
+def asked_of(args: Any, kwargs: Any) -> tuple[tuple[int, ...], ...] | None:
+    """`Watch.gradients` of ``_engine_run_backward(outputs, gradients, keep, create, inputs, ...)``
+    (torch/autograd/__init__.py: grad, backward)."""
+    inputs = kwargs.get("inputs", args[4] if len(args) > 4 else None)
+    tensor: Any = sys.modules["torch"].Tensor
+    if not inputs or not all(isinstance(value, tensor) and not value.is_nested for value in inputs):
+        return None
+    return tuple(tuple(map(int, value.shape)) for value in inputs)
 
 
 def page_faults() -> int:

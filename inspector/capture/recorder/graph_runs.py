@@ -1,6 +1,6 @@
 """Times each run of a compiled graph inside a timed call: what is left of the call is guards and Python. And
 sees which of its arguments stay the same, which have become too small to be computed with quickly, and how
-large its symbolic sizes are.
+large its symbolic sizes are, and which gradients alone are asked of a backward pass.
 
 The host's side only: on a GPU a run ends when its kernels are launched. Installed for captures and not for
 the baseline, whose calls it would slow down by a microsecond each.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from .calls import watch_of
+from .calls import Watch, watch_of
 from .guard import Guards
 from .identity import current_graph
 from .inputs import inputs_of
@@ -25,6 +25,8 @@ from .subnormal import Subnormals
 
 RUN_LIMIT = 300
 GRAPH_LIMIT = 1000
+ASKED_LIMIT = 50
+"""Shapes of tensors whose gradients alone a backward pass was to give."""
 
 
 def watch_compiled_graph(module: ModuleType, guards: Guards, sink: Sink) -> None:
@@ -35,8 +37,8 @@ def watch_compiled_graph(module: ModuleType, guards: Guards, sink: Sink) -> None
         # Older versions have the class elsewhere, and the other of the two modules is watched too.
         return
     journal = journal_of(guards, sink)
-    graphs = GraphRuns(journal)
     watch = watch_of(guards, sink)
+    graphs = GraphRuns(journal, watch)
     local = watch.local
     journal.also["graph_runs"] = graphs.as_json
     guards.around(owner, "__init__", before=graphs.made, name="CompiledFxGraph.__init__")
@@ -58,8 +60,9 @@ def watch_compiled_graph(module: ModuleType, guards: Guards, sink: Sink) -> None
 class GraphRuns:
     """Runs and times by graph. Graphs are told apart by identity, as torch's class has no hash."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, watch: Watch) -> None:
         self._journal = journal
+        self._watch = watch
         self._graphs: dict[int, dict[str, Any]] = {}
 
     def made(self, graph: Any, *args: Any, **kwargs: Any) -> None:
@@ -84,6 +87,11 @@ class GraphRuns:
             entry["same"].look(inputs)
             entry["subnormal"].look(inputs)
             entry["sizes"].look(inputs)
+            if self._watch.backward:
+                known, new = entry.get("asked", ()), self._watch.gradients
+                # Any run that gives all gradients needs all.
+                both = None if known is None or new is None else tuple(dict.fromkeys((*known, *new)))
+                entry["asked"] = both if both is None or len(both) <= ASKED_LIMIT else None
 
     def ran(self, graph: Any, nanoseconds: int) -> None:
         entry = self._graphs.get(id(graph))

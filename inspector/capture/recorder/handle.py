@@ -22,7 +22,7 @@ def handle_of(module: Any, timed: Callable[[Any], Any]) -> Any | None:
         call = timed(kind.__call__.__get__(module))
 
         class Handle(kind):  # type: ignore[misc, valid-type]
-            __class__ = property(lambda self: kind)  # type: ignore[assignment]
+            __class__ = property(lambda self: kind)
 
             def __call__(self, *args: Any, **kwargs: Any) -> Any:
                 return call(*args, **kwargs)

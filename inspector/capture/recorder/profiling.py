@@ -1,7 +1,8 @@
 """Profiles a few steady calls of the program with torch's own profiler, in a run that nothing else times.
 
 ``torch.profiler`` is started some calls before one that the parent chose by the times of an earlier run:
-its warm-up, in which CUPTI and its buffers are made ready. The calls after it are kept. Each timed call is
+its warm-up, in which CUPTI and its buffers are made ready. The calls after it are kept; where one of them
+compiles, as a first evaluation between two of a training does, those behind it are. Each timed call is
 marked, so that what lies outside of all is told apart in the trace.
 """
 
@@ -18,6 +19,8 @@ from .journal import Entry
 
 MARK = "inspector: "
 _SUFFIX = ".json.gz"
+_MOST_STARTS = 4
+"""A program that compiles again and again is profiled as it is."""
 
 
 class Profiling:
@@ -39,6 +42,7 @@ class Profiling:
         self._mark: Any = None
         self._thread = 0
         self._steps = 0
+        self._starts = 0
         # Of several processes the first rank's is profiled.
         self._done = os.environ.get("RANK", "0") != "0" or os.path.exists(file)
         atexit.register(self._guard.run, self._finish)
@@ -48,16 +52,20 @@ class Profiling:
         if not self._done:
             self._guard.run(self._before, entry)
 
-    def after(self) -> None:
-        """After a timed call that has returned, its device's work included."""
+    def after(self, cold: bool = False) -> None:
+        """After a timed call that has returned, its device's work included; `cold` is one that compiled."""
         if self._mark is not None:
             self._guard.run(self._unmark)
+            if cold and self._steps >= self._warm_up and self._starts < _MOST_STARTS:
+                self._guard.run(self._give_up)
 
     def _before(self, entry: Entry) -> None:
         self._unmark()
         if entry.kind == "call" and entry.order == self._order:
             if self._profile is None:
-                if entry.calls >= self._first:
+                # Whole rounds of the program's loop stay whole.
+                if entry.calls >= self._first and (entry.calls - self._first) % self._calls == 0:
+                    self._first = entry.calls
                     self._start()
             elif threading.get_ident() == self._thread and entry.calls > self._first + self._steps:
                 self._steps += 1
@@ -91,6 +99,8 @@ class Profiling:
             on_trace_ready=self._save,
         )
         self._thread = threading.get_ident()
+        self._steps = 0
+        self._starts += 1
         profile.start()
         self._profile, self._done = profile, False
 
@@ -102,7 +112,14 @@ class Profiling:
         if profile is not None:
             profile.stop()
 
+    def _give_up(self) -> None:
+        """Keep nothing so far, and begin anew."""
+        profile, self._profile = self._profile, None
+        profile.stop()
+
     def _save(self, profile: Any) -> None:
+        if profile is not self._profile and not self._done:
+            return
         part = self._file[: -len(_SUFFIX)] + ".part" + _SUFFIX
         os.makedirs(os.path.dirname(self._file), exist_ok=True)
         profile.export_chrome_trace(part)

@@ -20,6 +20,7 @@ _MODULES = (
     "too_few_programs",
     "slow_dtype",
     "cudagraphs_per_size",
+    "unasked_gradients",
     "slower_than_eager",
     "compile_cost",
     "graph_breaks",

@@ -1,0 +1,55 @@
+"""Gradients that a backward graph gives and nobody asks for.
+
+AOTAutograd makes one graph of the whole backward: a call of it computes the gradients of all inputs of its
+forward that require one. Where ``torch.autograd.grad`` asks for some, eager's engine runs the nodes on the
+way to these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inspector.model.fx import FxGraph, FxNode
+from inspector.model.source import Size
+
+from .dataflow import operator
+
+
+def unasked_nodes(graph: FxGraph | None, asked: Sequence[Sequence[int]]) -> frozenset[str]:
+    """The nodes that no gradient of a tensor of one of the shapes `asked` comes from; none where no output
+    has such a shape. A symbolic size may be any."""
+    if graph is None or not asked:
+        return frozenset()
+    nodes = {node.name: node for node in graph.nodes}
+    wanted = [
+        name for name in graph.outputs if name in nodes and any(_may_be(nodes[name], each) for each in asked)
+    ]
+    if not wanted:
+        return frozenset()
+    # What changes a tensor in place is done for itself.
+    waiting = wanted + [node.name for node in graph.nodes if operator(node.target).endswith("_")]
+    needed: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in needed:
+            needed.add(name)
+            waiting.extend(nodes[name].inputs)
+    return frozenset(name for name, node in nodes.items() if node.kind != "placeholder") - needed
+
+
+def _may_be(node: FxNode, shape: Sequence[int]) -> bool:
+    own: Sequence[Size] | None = node.meta.shape if node.meta is not None else None
+    return own is None or (
+        len(own) == len(shape)
+        and all(not isinstance(size, int) or size == other for size, other in zip(own, shape, strict=True))
+    )
+
+
+def half_unasked(nodes: Mapping[str, FxNode], name: str, unasked: frozenset[str]) -> bool:
+    """Whether a convolution's backward gives its weight's gradient, not asked for, and one that is."""
+    node = nodes[name]
+    if operator(node.target) != "convolution_backward" or name in unasked:
+        return False
+    results = [nodes[user] for user in node.users if user in nodes]
+    # getitem: of the input, the weight and the bias
+    return any(user.name in unasked and user.arguments[1:2] == ("1",) for user in results)
