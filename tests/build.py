@@ -81,7 +81,7 @@ def fx_node(name: str, target: str, inputs: str = "", line: int | None = None) -
     return FxNode(name, kind, target, arguments, arguments, (), None, None, source, 1, "")
 
 
-def fx_graph(*nodes: FxNode, outputs: tuple[str, ...] = ()) -> FxGraph:
+def fx_graph(*nodes: FxNode, outputs: tuple[str | None, ...] = ()) -> FxGraph:
     return FxGraph("fx_graph_transformed.py", nodes, outputs, "")
 
 

@@ -23,7 +23,7 @@ def node(name: str, target: str, inputs: str, *shape: int | str, users: str = ""
     return build.replace(build.fx_node(name, target, inputs), meta=meta, users=tuple(users.split()))
 
 
-def test_what_leads_to_no_gradient_that_is_asked_for() -> None:
+def test_what_leads_to_nothing_but_gradients_of_weights() -> None:
     """A linear layer behind another one: of the second the input's gradient is needed, of the first too."""
     graph = build.fx_graph(
         build.fx_node("tangents_1", ""),
@@ -32,14 +32,20 @@ def test_what_leads_to_no_gradient_that_is_asked_for() -> None:
         node("sum_1", "torch.ops.aten.sum.dim_IntList", "tangents_1", 10),
         node("mm_2", "torch.ops.aten.mm.default", "mm", "s77", 3),
         node("copy_", "torch.ops.aten.copy_.default", "sum_1"),
-        outputs=("mm_1", "sum_1", "mm_2"),
+        outputs=("mm_1", "sum_1", None, "mm_2"),
     )
-    assert unasked_nodes(graph, [(32, 3)]) == {"mm_1"}
-    assert unasked_nodes(graph, [(32, 3), (64, 10)]) == set()
-    # Nobody asked, or for something else: nothing is known.
-    assert (
-        unasked_nodes(graph, []) == unasked_nodes(graph, [(32, 4)]) == unasked_nodes(None, [(32, 3)]) == set()
-    )
+    names = ("l_self_modules_fc_parameters_weight_", "l_self_modules_fc_parameters_bias_", "s77", "l_x_")
+    traced = build.fx_graph(*(build.fx_node(name, "") for name in names))
+    assert unasked_nodes(graph, traced, [(32, 3)]) == {"mm_1"}
+    # The input may stand between this graph and what was asked for.
+    assert unasked_nodes(graph, traced, [(5, 5)]) == {"mm_1"}
+    assert not unasked_nodes(graph, traced, [(32, 3), (64, 10)])
+    # Nobody asked, or which output is whose is not known, or nothing but weights is differentiated.
+    fewer = build.fx_graph(*(build.fx_node(name, "") for name in names[:3]))
+    alone = build.replace(graph, outputs=("mm_1", "sum_1", None, None))
+    for others in ((graph, traced, []), (graph, fewer, [(32, 3)]), (graph, None, [(32, 3)]),
+                   (None, traced, [(32, 3)]), (alone, traced, [(32, 3)])):  # fmt: skip
+        assert not unasked_nodes(*others)
 
 
 def test_a_convolutions_backward_gives_two_gradients() -> None:

@@ -7,6 +7,7 @@ way to these alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from inspector.model.fx import FxGraph, FxNode
@@ -14,15 +15,25 @@ from inspector.model.source import Size
 
 from .dataflow import operator
 
+# l_self_modules_fc_parameters_weight_ (torch/_dynamo/variables/builder.py)
+_WEIGHT = re.compile(r"_parameters_")
 
-def unasked_nodes(graph: FxGraph | None, asked: Sequence[Sequence[int]]) -> frozenset[str]:
-    """The nodes that no gradient of a tensor of one of the shapes `asked` comes from; none where no output
-    has such a shape. A symbolic size may be any."""
-    if graph is None or not asked:
+
+def unasked_nodes(
+    graph: FxGraph | None, traced: FxGraph | None, asked: Sequence[Sequence[int]]
+) -> frozenset[str]:
+    """The nodes of a backward graph that lead to nothing but gradients of weights, unless tensors of their
+    shapes are among the `asked`. Its outputs are of the inputs of what Dynamo `traced`, one by one; empty
+    where they are not. Any other input may be what a gradient passes through."""
+    inputs = traced.placeholders if traced is not None else ()
+    if graph is None or not asked or len(inputs) != len(graph.outputs):
         return frozenset()
     nodes = {node.name: node for node in graph.nodes}
     wanted = [
-        name for name in graph.outputs if name in nodes and any(_may_be(nodes[name], each) for each in asked)
+        name
+        for name, given in zip(graph.outputs, inputs, strict=True)
+        if name in nodes
+        and (_WEIGHT.search(given.name) is None or any(_may_be(nodes[name], each) for each in asked))
     ]
     if not wanted:
         return frozenset()
@@ -38,6 +49,7 @@ def unasked_nodes(graph: FxGraph | None, asked: Sequence[Sequence[int]]) -> froz
 
 
 def _may_be(node: FxNode, shape: Sequence[int]) -> bool:
+    """Whether a node gives a tensor of that shape; a symbolic size may be any."""
     own: Sequence[Size] | None = node.meta.shape if node.meta is not None else None
     return own is None or (
         len(own) == len(shape)

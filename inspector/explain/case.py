@@ -125,6 +125,8 @@ class GraphCase:
     asked: tuple[tuple[int, ...], ...] = ()
     """Of a backward graph, the shapes of the tensors whose gradients alone anybody asked for; empty where all
     were, or nobody looked."""
+    unasked: frozenset[str] = frozenset()
+    """Its nodes that lead to none of these."""
     program: Mapping[str, tuple[ProgramCall, ...]] = field(default_factory=dict)
     """FX node -> the program's calls that it is of, where launches have no line of the user's."""
 

@@ -16,6 +16,7 @@ from inspector.analysis.nothing import all_in_eager
 from inspector.analysis.program_calls import calls_by_node, program_graph
 from inspector.analysis.traffic import sizes_of, symbol_hints
 from inspector.analysis.two_sides import side_doubt
+from inspector.analysis.unasked import unasked_nodes
 from inspector.analysis.whole_operators import whole_operators
 from inspector.lowered import Lowered
 from inspector.model.calls import GraphRuns
@@ -245,6 +246,11 @@ def _graph_case(
         )
     hints = {**symbol_hints(artifacts.code, artifacts.fx_after), **symbols} if artifacts.code else symbols
     in_process = counted[1] if counted is not None else None
+    asked = seen.asked if (seen := graph.runs()) is not None else ()
+
+    def program() -> FxGraph | None:
+        return traced().get(artifacts.compile_id or "")
+
     runs = share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0
     runs = ran if ran is not None else runs
     if not (profiled and fits):
@@ -267,10 +273,9 @@ def _graph_case(
         same_inputs=same_inputs(artifacts.fx_after, graph.runs()),
         hints=hints,
         subnormal=_subnormal(artifacts.fx_after, graph.runs()),
-        asked=ran_as.asked if (ran_as := graph.runs()) is not None else (),
-        operators=whole_operators(artifacts, linkage, traced().get(artifacts.compile_id or ""), hints)
-        if alone
-        else (),
+        asked=asked,
+        unasked=unasked_nodes(artifacts.fx_after, program(), asked) if asked else frozenset(),
+        operators=whole_operators(artifacts, linkage, program(), hints) if alone else (),
         program=_program(artifacts, linkage, traced) if any(not each.sources for each in launches) else {},
     )
     vain = constant_parts(case)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from inspector.analysis.call_nodes import core_nodes
 from inspector.analysis.dataflow import shown
-from inspector.analysis.unasked import half_unasked, unasked_nodes
+from inspector.analysis.unasked import half_unasked
 from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.in_vain import computes
@@ -65,8 +65,7 @@ def find(case: Case) -> Iterable[Finding]:
 def _unasked(graph: GraphCase) -> Iterable[tuple[GraphCase, Launch, Interval]]:
     """Launches of which all, or a part, leads to no gradient that is asked for, with its milliseconds of a
     steady call."""
-    unasked = unasked_nodes(graph.artifacts.fx_after, graph.asked)
-    nodes = graph.artifacts.fx_nodes
+    unasked, nodes = graph.unasked, graph.artifacts.fx_nodes
     for launch in graph.launches if unasked else ():
         names = [name for name in (shown(name, nodes) for name in launch.fx) if computes(nodes, name)]
         if launch.role in CALLED:
