@@ -51,24 +51,14 @@ def symbol_hints(code: OutputCode | None, fx: FxGraph | None) -> dict[str, int]:
     From the wrapper's ``s77 = primals_3`` and the example value of that input, and from inputs whose
     symbolic shape stands in the FX graph and whose example shape stands in the wrapper.
     """
-    hints: dict[str, int] = {}
     if code is None:
-        return hints
+        return {}
     examples = {example.name: example for example in code.example_inputs}
-    for step in code.steps:
-        if isinstance(step, Alias) and step.kind == "symbol":
-            example = examples.get(step.source)
-            if example is not None and isinstance(example.value, int):
-                hints.setdefault(step.name, example.value)
+    values = {name: each.value for name, each in examples.items() if isinstance(each.value, int)}
+    hints = _named(code, fx, values)
     for node in fx.placeholders if fx else ():
         example = examples.get(node.name)
-        if example is None:
-            continue
-        if node.annotation and isinstance(example.value, int):
-            symbol = node.annotation.removeprefix("Sym(").removesuffix(")")
-            if _SYMBOL.match(symbol):
-                hints.setdefault(symbol, example.value)
-        if node.meta is not None and example.size is not None:
+        if example is not None and node.meta is not None and example.size is not None:
             for expected, actual in zip(node.meta.shape, example.size, strict=False):
                 if isinstance(expected, str) and _SYMBOL.match(expected) and isinstance(actual, int):
                     hints.setdefault(expected, actual)
@@ -85,16 +75,24 @@ def sizes_of(
     if runs is None or artifacts.code is None or runs.given != len(inputs):
         return known
     seen = {inputs[position].name: round(mean) for position, mean in runs.sizes if position < len(inputs)}
+    return known | _named(artifacts.code, artifacts.fx_after, seen)
+
+
+def _named(code: OutputCode, fx: FxGraph | None, values: Mapping[str, int]) -> dict[str, int]:
+    """Symbol -> its value, by the `values` of a graph's inputs."""
+    named: dict[str, int] = {}
     # Sym(s77)
-    for node in inputs:
+    for node in fx.placeholders if fx else ():
         symbol = (node.annotation or "").removeprefix("Sym(").removesuffix(")")
-        if node.name in seen and _SYMBOL.match(symbol):
-            known[symbol] = seen[node.name]
+        if node.name in values and _SYMBOL.match(symbol):
+            named[symbol] = values[node.name]
     # s47 = primals_11, s77 = s47
-    for step in artifacts.code.steps:
-        if isinstance(step, Alias) and step.kind == "symbol" and step.source in seen:
-            known[step.name] = seen[step.name] = seen[step.source]
-    return known
+    for step in code.steps:
+        if isinstance(step, Alias) and step.kind == "symbol":
+            value = values.get(step.source, named.get(step.source))
+            if value is not None:
+                named[step.name] = value
+    return named
 
 
 class Memory:

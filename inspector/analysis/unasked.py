@@ -37,14 +37,11 @@ def unasked_nodes(
     ]
     if not wanted:
         return frozenset()
-    # What changes a tensor in place is done for itself.
-    waiting = wanted + [node.name for node in graph.nodes if operator(node.target).endswith("_")]
-    needed: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in needed:
-            needed.add(name)
-            waiting.extend(nodes[name].inputs)
+    needed = set(wanted)
+    for node in reversed(graph.nodes):
+        # What changes a tensor in place is done for itself.
+        if node.name in needed or operator(node.target).endswith("_"):
+            needed.update((node.name, *node.inputs))
     return frozenset(name for name, node in nodes.items() if node.kind != "placeholder") - needed
 
 

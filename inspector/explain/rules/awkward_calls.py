@@ -171,7 +171,7 @@ def find(case: Case) -> Iterable[Finding]:
                 part = saved[launch.call.index]
                 # The members of a chain are as fast as copies; what becomes of them is no slower than others.
                 found = replace(_ON_COMPLEX, saved=(max(1 - (1 - part) / REACHED, 0.0), part))
-            if found is None and saved and numbers and _COPIES.issuperset(_operators(launch, nodes)):
+            if found is None and saved and numbers and _copies(launch, nodes):
                 found = replace(_ON_COMPLEX, saved=(0.0, 1.0))
             if found is not None:
                 kinds[found.kind].append((graph.ms(launch), graph, launch, found))
@@ -179,8 +179,8 @@ def find(case: Case) -> Iterable[Finding]:
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
 
 
-def _operators(launch: Launch, nodes: Mapping[str, FxNode]) -> set[str]:
-    return {operator(nodes[name].target) for name in launch.fx if name in nodes}
+def _copies(launch: Launch, nodes: Mapping[str, FxNode]) -> bool:
+    return all(operator(nodes[name].target) in _COPIES for name in launch.fx if name in nodes)
 
 
 def _joined(kinds: Mapping[str, list[_Item]]) -> dict[str, list[_Item]]:

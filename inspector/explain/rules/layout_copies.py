@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from inspector.analysis.steady import MOST
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.complex_numbers import on_complex, saved_by_fusing
+from inspector.explain.complex_numbers import has_complex, on_complex, saved_by_fusing
 from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.in_force import LAST_ALREADY, channels_last
 from inspector.explain.launches import is_copy, shares_of
@@ -24,9 +24,9 @@ def find(case: Case) -> Iterable[Finding]:
     costly: list[tuple[float, int, GraphCase, Launch, FindingHow]] = []
     # What is done with complex numbers is no choice of layouts: awkward_calls has it, on a GPU where some of
     # it would fuse.
-    real = {graph.name for graph in case.graphs if graph.gpu and not saved_by_fusing(graph)}
+    numbers = {graph.name for graph in case.graphs if _told_as_complex(graph)}
     for graph, launch in case.launches():
-        if launch.call.index in graph.rewriting or (on_complex(graph, launch) and graph.name not in real):
+        if launch.call.index in graph.rewriting or (graph.name in numbers and on_complex(graph, launch)):
             continue
         if launch.role == "copy":
             moved = launch.bytes or 0
@@ -72,6 +72,10 @@ def find(case: Case) -> Iterable[Finding]:
         how=how,
         share=share,
     )
+
+
+def _told_as_complex(graph: GraphCase) -> bool:
+    return has_complex(graph.artifacts.fx_nodes) and (not graph.gpu or bool(saved_by_fusing(graph)))
 
 
 def _at_most(case: Case, graph: GraphCase, moved: int, ms: float) -> float:
