@@ -44,7 +44,7 @@ FILTERS = (
 """Batch, channels, length, taps."""
 SHORT_ROWS = ((28800, 6), (100_000, 6), (100_000, 16), (50_000, 32), (20_000, 64), (2000, 512))
 """Rows of the smallest two, and of a median, and their elements."""
-LONG_ROWS = ((30_000, 64), (8192, 256), (2048, 1024))
+LONG_ROWS = ((60_000, 32), (30_000, 64), (8192, 256), (2048, 1024))
 """Rows that are sorted, and their elements."""
 MIXED_FILTERS = (
     (1, 3, 6, 3, 4000, 2048),
@@ -405,11 +405,12 @@ def main() -> None:
                 torch.testing.assert_close(library(x), network(x))
                 name = f"{rows} {kind} of {length}, {way}, network"
                 compare(name, lambda: library(x), lambda: network(x), device)  # noqa: B023
-    for rows, length in LONG_ROWS if device == "cpu" else ():
-        x = torch.randn(rows, length)
-        torch.testing.assert_close(sorted_by_numpy(x), x.sort(-1).values)
-        name = f"{rows} rows of {length}, sorted: by ATen, by numpy"
-        compare(name, lambda: x.sort(-1), lambda: sorted_by_numpy(x), device)  # noqa: B023
+    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64) if device == "cpu" else ():
+        for rows, length in LONG_ROWS:
+            x = (torch.randn(rows, length) * 1e6).to(dtype)
+            torch.testing.assert_close(sorted_by_numpy(x), x.sort(-1).values)
+            name = f"{rows} rows of {length} {dtype}, sorted: by ATen, by numpy"
+            compare(name, lambda: x.sort(-1), lambda: sorted_by_numpy(x), device)  # noqa: B023
     print("matrices of two or three rows, compiled: the library's, written out")
     for name, (written, formula) in FORMULAS.items():
         for count, side in ((1000, 2), (1000, 3), (20000, 2), (20000, 3)):

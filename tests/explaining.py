@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from inspector.explain import explain
-from inspector.explain.case import Case, Times
+from inspector.explain.case import Case
+from inspector.explain.times import Times
 from inspector.model.explain import Explanation
 from inspector.model.run import RunFacts
 from inspector.readers.run import Run

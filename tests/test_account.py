@@ -11,7 +11,7 @@ from explaining import bare, explained
 from inspector.analysis.two_sides import two_sided_ledger
 from inspector.explain import explain
 from inspector.explain.accounts import open_account
-from inspector.explain.case import Case, Times
+from inspector.explain.case import Case
 from inspector.explain.claims import _surely, on_block, on_part, on_whole, settle
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.doubts import profile_fits
@@ -24,6 +24,7 @@ from inspector.explain.rule import Rule, Stage, judged, rank
 from inspector.explain.rules import RULES
 from inspector.explain.rules.healthy import healthy
 from inspector.explain.rules.slower_than_eager import slower_than_eager
+from inspector.explain.times import Times
 from inspector.explain.verdict import verdict
 from inspector.model.account import HOST, Account, Claim, ClaimHow, Part
 from inspector.model.explain import Explanation, Finding, FindingOf, Host, Severity

@@ -209,11 +209,13 @@ def test_short_rows_are_put_in_order_by_minimum_and_maximum(
 @pytest.mark.parametrize(
     ("threads", "dtype", "read", "saved"),
     [
-        (2, "float32", "0", (0.7, 0.94)),
-        (8, "float32", "0", (0.0, 0.76)),
+        (2, "float32", "0", (0.82, 0.94)),
+        (8, "float32", "0", (0.28, 0.76)),
         (64, "float32", "0", None),
         (0, "float32", "0", None),
-        (2, "float64", "0", None),
+        (2, "float64", "0", (0.78, 0.88)),
+        (2, "int64", "0", (0.74, 0.85)),
+        (2, "bfloat16", "0", None),
         (2, "float32", "1", None),
     ],
 )

@@ -724,13 +724,14 @@ def test_whole_numbers_among_a_graphs_arguments_are_kept_as_their_mean() -> None
     for rows in (902, 3987, 3524):
         sizes.look(["a tensor", rows, True, 2.5, 96])
     assert sizes.as_json() == {"1": (902 + 3987 + 3524) / 3, "4": 96.0}
-    runs = {"graph": "g", "process": "p", "runs": 3, "ms": [], "sizes": sizes.as_json()}
+    runs = {"graph": "g", "process": "p", "runs": 3, "ms": [], "sizes": sizes.as_json(), "trained": 2}
     text = json.dumps({"kind": "calls", "callables": [], "graph_runs": [runs]})
     calls = parse_record(text, "rank0.jsonl").calls
     assert calls is not None and calls.graph_runs[0].sizes == (
         (1, pytest.approx(2804.33, abs=0.01)),
         (4, 96.0),
     )
+    assert calls.graph_runs[0].trained == 2
 
 
 def test_steady_cold_and_first_calls(journal: Journal, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from explaining import bare
 from inspector.capture.machine import machine_peaks
 from inspector.capture.manifest import write_manifest
 from inspector.capture.progress import Screen
-from inspector.explain.case import Times
 from inspector.explain.least import machine_of
+from inspector.explain.times import Times
 from inspector.hardware import peaks as hardware
 from inspector.hardware.peaks import Device, PeaksUnknown, load_peaks
 from inspector.model.peaks import Costs, Peaks

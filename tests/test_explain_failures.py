@@ -16,6 +16,9 @@ from inspector.explain.gather import gather
 from inspector.explain.program import read_program
 from inspector.explain.rules import compile_failed, graph_breaks
 from inspector.gates.judge import Evidence
+from inspector.model.calls import Event
+from inspector.model.explain import Trial
+from inspector.model.logs import GraphBreak
 from inspector.model.source import SourceLocation
 from inspector.present import summary
 from inspector.readers.failures import parse_torchs, parse_traceback
@@ -63,6 +66,22 @@ def test_an_rnn_that_stays_eager_names_its_operator_and_torchs_switch(failed: Pa
     assert first.trial is not None and first.trial.config == (("dynamo.allow_rnn", True),)
 
 
+def test_a_break_says_what_runs_between_the_pieces_where_that_is_most_of_a_call(failed: Path) -> None:
+    """Beside it a finding that costs calls little is no quiet one."""
+    case = gather(Run.open(failed / "c_lstm.run"))
+    place = SourceLocation("c_lstm.py", 10)
+    broken = GraphBreak(place, "Attempted to wrap RNN, GRU, or LSTM", (place,), "1/0", False, 1, "")
+    case = replace(case, facts=replace(case.facts, given_up=(), graph_breaks=(broken,)), events=())
+    (told,) = graph_breaks.find(case)
+    assert told.title.endswith("LSTM; 99 % of a call is operators outside of graphs, aten::lstm 268 ms")
+    assert told.severity == "medium"
+    assert case.sides is not None
+    inside = tuple(replace(block, place="graph") for block in case.sides.joined.blocks)
+    joined = replace(case.sides.joined, blocks=inside)
+    (told,) = graph_breaks.find(replace(case, sides=replace(case.sides, joined=joined)))
+    assert "of a call" not in told.title and told.severity == "low"
+
+
 def test_what_all_frames_run_in_eager_is_said_of_the_first(
     failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +110,64 @@ def test_a_break_in_a_loop_says_what_it_costs_and_what_a_loop_calls_is_none(
         monkeypatch.setattr(compile_failed, "compile_failures", lambda case, own=own: [own])
         (told,) = compile_failed.find(replace(case, programs=(read_program(text, "work/orbit.py"),)))
         assert told.advice.startswith("a break inside of a loop" if of_loop else "torch's hint: it is fund")
+
+
+SCALAR = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+
+
+@pytest.mark.parametrize(
+    ("line", "after", "decides"),
+    [
+        ("if int(x.sum()) == 0:", "    return x", True),
+        ("while x.max().item() > 1:", "    x = x / 2", True),
+        ("left = int(x.sum())", "if left == 0:\n        return x", True),
+        ("left = int(x.sum())", "x = x * left", False),
+        ("scale = x.max().item()", "x = x / scale\n\ndef other(scale):\n    if scale:\n        pass", False),
+    ],
+)
+def test_a_number_that_a_condition_has_is_none_to_capture(
+    failed: Path, monkeypatch: pytest.MonkeyPatch, line: str, after: str, decides: bool
+) -> None:
+    """A sandpile that is still where nothing spills: captured, the number breaks the graph at the `if`."""
+    program = read_program(f"def relax(x):\n    {line}\n    {after}\n    return x\n", "work/pile.py")
+    case = replace(gather(Run.open(failed / "c_lstm.run")), programs=(program,))
+    (item,) = failures.compile_failures(case)
+    place = SourceLocation("work/pile.py", 2, "relax")
+    hint = "Set `torch._dynamo.config.capture_scalar_outputs = True`"
+    own = replace(
+        item, failure=replace(item.failure, error=SCALAR, place=place, hint=hint), text="", users=None
+    )
+    monkeypatch.setattr(compile_failed, "compile_failures", lambda case: [own])
+    (told,) = compile_failed.find(case)
+    assert (told.trial is None) == ("capture_scalar" not in told.advice) == decides
+    broken = GraphBreak(place, SCALAR, (place,), "1/0", False, 1, "")
+    facts = replace(case.facts, given_up=(), graph_breaks=(broken,))
+    monkeypatch.setattr(graph_breaks, "compile_failures", lambda case: [])
+    (told,) = graph_breaks.find(replace(case, facts=facts))
+    assert (told.trial is None) == ("torch.where" in told.advice) == decides
+
+
+def test_what_was_compiled_for_fixed_sizes_is_to_be_compiled_for_each(
+    failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A detector of photos: the third size compiles with symbols, and torch fails at a convolution's."""
+    case = gather(Run.open(failed / "e_lower.run"))
+    (item,) = failures.compile_failures(case)
+    own = replace(
+        item, failure=replace(item.failure, error="LoweringException: ValueRangeError"), failed=True
+    )
+    monkeypatch.setattr(compile_failed, "compile_failures", lambda case: [own])
+    reasons = {
+        "0/0: tensor 'img' size mismatch at index 3. expected 320, actual 256": True,
+        "0/0: n == 3": False,
+    }
+    for reason, sized in reasons.items():
+        again = Event("recompile", reason, item.frame, None, 1)
+        (told,) = compile_failed.find(replace(case, events=(again,)))
+        assert (told.trial == Trial(dynamic=False)) == told.advice.startswith("for fixed sizes") == sized
+    other = Event("recompile", next(iter(reasons)), "another", None, 1)
+    (told,) = compile_failed.find(replace(case, events=(other,)))
+    assert told.trial is None
 
 
 def test_a_break_that_leaves_a_loop_in_eager_is_told_once(

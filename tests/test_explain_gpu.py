@@ -12,13 +12,14 @@ import pytest
 from test_calls import compared, sized
 from test_explain_ledger import added_up, parts, rules, timed
 
-from inspector.explain.case import Case, GraphCase, Times
+from inspector.explain.case import Case, GraphCase
 from inspector.explain.cuda_graphs import graphs_of_call, unrecordable
 from inspector.explain.engine import explain_case
 from inspector.explain.estimate import GPU_KERNEL_MS, generated_ms, peak
 from inspector.explain.gather import gather
 from inspector.explain.ledger import GUARDS, HOST_SIDE, TRANSFERS, WAITING, WITHIN_GRAPHS, make_ledger
 from inspector.explain.rules import cudagraphs_per_size, slower_than_eager, tf32_disabled
+from inspector.explain.times import Times
 from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
 from inspector.model.explain import Finding

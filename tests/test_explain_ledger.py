@@ -11,7 +11,7 @@ import pytest
 from build import fx_graph, fx_node
 
 from inspector.explain.accounts import open_account
-from inspector.explain.case import Case, Launch, Times
+from inspector.explain.case import Case, Launch
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather, newest_replays, of_this_run, shared_out, slowed
 from inspector.explain.ledger import (
@@ -26,7 +26,7 @@ from inspector.explain.ledger import (
 from inspector.explain.rules import compile_cost
 from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.rules.healthy import healthy
-from inspector.explain.times import graph_times, measured_times
+from inspector.explain.times import Times, graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.compile_time import CompileTime, Part
 from inspector.model.explain import Explanation, Host, Ledger

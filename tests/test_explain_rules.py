@@ -11,7 +11,7 @@ from explaining import bare
 
 from inspector.analysis.side_totals import DISPATCH, GUARDS, PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
-from inspector.explain.case import Case, GraphCase, Launch, NewSizes, Times
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.estimate import (
     CUDA_GRAPH_MS,
@@ -51,8 +51,10 @@ from inspector.explain.rules import (
     too_few_programs,
     training_mode,
 )
+from inspector.explain.times import NewSizes, Times
 from inspector.model.calls import Event, SteadySpan
 from inspector.model.explain import Finding, Trial
+from inspector.model.fx import TensorMeta
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.peaks import Costs, Peaks
 from inspector.model.replay import ReplayResult, Timing
@@ -436,6 +438,41 @@ def test_what_eager_adds_up_in_less_time_is_left_to_it(profiled: Case) -> None:
         assert {(claim.over, claim.how) for claim in told.claims} == {
             ("eager", "profiled") if lost else ("least", "estimated")
         }
+
+
+def test_many_additions_into_few_cells_wait_for_each_other(profiled: Case) -> None:
+    """A histogram on a GPU, and the gradient of a table of bytes: what was lost against eager is a part of
+    what copies of the cells save, and where eager sorts for longer than that, they do all the same."""
+    graph, launch = generated(profiled)
+    kernel = replace(launch.kernel, source="tl.atomic_add(out_ptr0, tmp0)") if launch.kernel else None
+    adding = replace(launch, ms=4.0, bytes=1 << 20, kernel=kernel, leaves=(), points=1 << 20, fx=("put",))
+    adding = replace(adding, call=replace(adding.call, kernel="embedding_dense_backward"), role="generated")
+    assert profiled.sides is not None
+    (block, *_) = profiled.sides.joined.blocks
+    sorts = KernelTime("krn_partial_segment_offset<long>(long*)", 1.0, 6.0)
+    place = (graph.name, adding.call.index)
+
+    def told(cells: int, eager_ms: float) -> Finding:
+        after = graph.artifacts.fx_after
+        assert after is not None and profiled.sides is not None
+        meta = TensorMeta("float32", (cells,), None, None)
+        node = replace(after.nodes[0], name="put", target="torch.ops.aten.index_put_.default", meta=meta)
+        artifacts = replace(graph.artifacts, fx_after=replace(after, nodes=(node,)))
+        own = replace(block, eager_ms=eager_ms, compiled_ms=4.0, launches=(place,), eager_kernels=(sorts,))
+        sides = replace(profiled.sides, joined=replace(profiled.sides.joined, blocks=(own,)))
+        graphs = (replace(graph, artifacts=artifacts, launches=(adding,), runs=1.0),)
+        (finding,) = atomics.find(replace(profiled, sides=sides, graphs=graphs))
+        return finding
+
+    few = told(1000, 3.5)
+    assert few.advice.startswith("add into some hundred copies of the 1,000 cells")
+    eager, least = few.claims
+    assert (eager.over, eager.ms) == ("eager", (0.5, 0.5)) and least.over == "least"
+    low, high = (sum(claim.ms[end] for claim in few.claims) for end in (0, 1))
+    assert (low, high) == (pytest.approx(1.4), pytest.approx(2.8))
+    # Of no few cells sorting is slower, as eager shows, and nothing sure.
+    assert "copies" not in told(2000, 6.0).advice and told(2000, 6.0).claims[0].ms[0] == 0.0
+    assert told(1000, 6.0).claims[0].ms[0] == pytest.approx(1.4)
 
 
 def test_what_rewrites_whole_tensors_may_be_all_that_it_loses_against_eager(profiled: Case) -> None:

@@ -269,6 +269,29 @@ def test_a_stencil_over_what_another_writes_cannot_fuse() -> None:
     assert missed("c0 + 64*c1").possible
 
 
+def test_slices_of_other_extents_are_no_layouts() -> None:
+    """Two components of a field on a staggered grid, that read the same third one: as many elements in the
+    same order, and others of them. Not where only the order differs, or one of the tensors they share."""
+    log = build.fusion_log(("op0", "op1", "memory deps did not match"))
+
+    shared = tuple((name, build.layout(40, 40)) for name in "xy")
+
+    def missed(*second: build.Dependency) -> Missed:
+        first = (build.dep("x", "40*c0 + c1 + 1", c0=40, c1=39), build.dep("y", "40*c0 + c1", c0=40, c1=39))
+        one = build.computed("op0", first, (40, 39), inputs=shared, users="OUTPUT")
+        two = build.computed("op1", second, (39, 40), inputs=shared, users="OUTPUT")
+        (pair,) = analyse_fusion(build.scheduled((one, two), (one, two), fusion=log)).missed
+        return pair
+
+    x, y = (build.dep(name, "40*c0 + c1 + 40", c0=39, c1=40) for name in "xy")
+    pair = missed(x, y)
+    assert (pair.category, pair.possible) == ("index_mismatch", False)
+    assert pair.plain == "of x the one reads [40, 39], the other [39, 40]"
+    assert "layouts agree" not in pair.advice
+    assert missed(build.dep("x", "c0 + 40*c1", c0=39, c1=40), y).possible
+    assert missed(x, build.dep("y", "40*c0 + c1", c0=40, c1=39)).possible
+
+
 def test_reductions_that_are_split_in_another_way_are_nothing_to_change() -> None:
     """A sum over rows, and one of what is divided by it, whose loops torch had merged: ``[s0*s1]``."""
     rows = build.computed("op0", (dense("x"),), (6400,), reduce=(9,), inputs=(X,), users="op1")

@@ -17,9 +17,10 @@ from inspector.analysis.load import busy_reasons, busy_text, gpu_reasons, run_bu
 from inspector.capture.gpus import GpuSample, GpuWatch, visible_gpus
 from inspector.cli import cli
 from inspector.contract.explain import to_json
-from inspector.explain.case import Case, Times
+from inspector.explain.case import Case
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.times import Times
 from inspector.model.calls import CompiledCallable, ProcessCalls, VariantRun
 from inspector.model.load import GpuLoad, LoadSample
 from inspector.model.run import Manifest

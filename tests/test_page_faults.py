@@ -11,11 +11,12 @@ import pytest
 from explaining import bare
 
 from inspector.capture.recorder.journal import Entry
-from inspector.explain.case import Case, Times
+from inspector.explain.case import Case
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.in_vain import saved_bytes
 from inspector.explain.rules import page_faults
+from inspector.explain.times import Times
 from inspector.hardware.page_faults import fault_us
 from inspector.model.calls import Event, Outcome, ProcessCalls
 from inspector.model.run import Manifest

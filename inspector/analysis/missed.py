@@ -39,6 +39,9 @@ _MOST_BETWEEN = 4
 
 _LONG_INDEX = 60
 
+_OFFSET = re.compile(r" \+ \d+$")
+"""What an index of torch's starts at, which it writes last."""
+
 _COLUMNS_ADVICE = (
     "Nothing in the layout: a sum down the columns, as a bias's gradient is, reads rows that others have "
     "written. A Linear in front of a normalization that centres needs no bias."
@@ -46,6 +49,11 @@ _COLUMNS_ADVICE = (
 
 _PLACES_ADVICE = (
     "Nothing in the layout: in one loop each value would be computed again for each place that reads it."
+)
+
+_SLICES_ADVICE = (
+    "Nothing in the layout: loops over slices of other extents do not fuse. Loops over the whole of it, with "
+    "a mask for its borders, may."
 )
 
 _ALIKE_ADVICE = (
@@ -332,6 +340,8 @@ class _Finder:
             return columns, _COLUMNS_ADVICE
         if category == "index_mismatch" and (places := self._reads_around(one, two)):
             return places, _PLACES_ADVICE
+        if category == "index_mismatch" and (slices := self._other_slices(one, two, shared)):
+            return slices, _SLICES_ADVICE
         if category == "iteration_ranges" and self._written_otherwise(one, two):
             return "", _ALIKE_ADVICE
         return None
@@ -364,6 +374,32 @@ class _Finder:
                     return f"{name} reads {buffer} at {len(places[buffer])} places for each of its elements"
         return ""
 
+    def _other_slices(self, one: FusionGroup, two: FusionGroup, shared: Sequence[Access]) -> str:
+        """That the two go in the same order over all that they share, and each over a slice with other
+        extents. Empty elsewhere."""
+        said = ""
+        for access in shared:
+            first, second = (self._walks(group, access.memory) for group in (one, two))
+            orders = {order for order, _ in first | second}
+            extents = [sorted({extents for _, extents in walks}) for walks in (first, second)]
+            if len(orders) != 1 or not all(extents) or not set(extents[0]).isdisjoint(extents[1]):
+                return ""
+            said = (
+                said
+                or f"of {access.buffer} the one reads {_sizes(extents[0])}, the other {_sizes(extents[1])}"
+            )
+        return said
+
+    def _walks(self, group: FusionGroup, memory: str) -> set[tuple[str, tuple[int | str, ...]]]:
+        """In which orders and over which extents a group goes through a buffer, wherever it begins."""
+        own = (self.leaves[name] for name in group.nodes if name in self.leaves)
+        return {
+            (_OFFSET.sub("", dep.index), tuple(extent for _, extent in dep.ranges))
+            for leaf in own
+            for dep in (*leaf.writes, *leaf.reads)
+            if dep.index is not None and self.memory.root(dep.buffer) == memory
+        }
+
     def _written_otherwise(self, one: FusionGroup, two: FusionGroup) -> bool:
         """Whether both reduce as much to as many results, in loops that are split in other ways."""
         first, second = ({_products(self.nodes[name].ranges) for name in group.nodes} for group in (one, two))
@@ -388,6 +424,10 @@ class _Finder:
                     text = f"[{dep.index}]" + (f" {{{loops}}}" if loops else "")
                     return text if len(text) <= _LONG_INDEX else ""
         return ""
+
+
+def _sizes(extents: Sequence[Sequence[int | str]]) -> str:
+    return " and ".join(f"[{', '.join(map(str, sizes))}]" for sizes in extents)
 
 
 def _products(ranges: str) -> tuple[str, str]:

@@ -132,7 +132,7 @@ def first_and_later(item: CompiledCallable) -> list[tuple[float, float | None]]:
     """Of each of the sizes that steady calls had the time of the first with it and the median of later ones,
     None where none came; nothing where the recorder did not keep all calls with their sizes."""
     whole = len(item.steady_sizes) == len(item.steady_ms) == item.calls - len(item.cold_ms)
-    if not whole or any(place >= len(item.sizes) for place in item.steady_sizes):
+    if not whole or any(sizes[-1:] == OTHERS for sizes in sizes_of_calls(item)):
         return []
     times: dict[int, list[float]] = {}
     for place, ms in zip(item.steady_sizes, item.steady_ms, strict=True):

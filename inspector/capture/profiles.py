@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
+from inspector.analysis.phases import Phase, main_phase, of_phase, phases_of_calls
 from inspector.analysis.steady import (
     call_groups,
     first_and_later,
@@ -67,11 +68,23 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     if not called:
         return None, ""
     main = max(called, key=lambda item: (item.calls, -item.order))
+    phase = main_phase(counted)
+    if phase is not None:
+        only = of_phase(counted, phase)
+        kept = [item for item in only if item.order == main.order and item.kind == "call"]
+        # Calls of the other kind lie between these: their rounds have other lengths.
+        plan = plan_calls(main, _round(kept[0], only), phase)
+        if plan is not None:
+            return replace(plan, warm_up=_warm_up(plan, _steady(main, phase)[0])), ""
     # Several calls before each backward are a round too, if what is called without it does not spoil that.
     plan = plan_calls(main, max(_round(main, called), _round(main, counted)))
     if plan is None:
         return None, "nothing was profiled: the program makes no two steady calls of compiled code"
-    return replace(plan, warm_up=max(1, min(_WARM_UP, plan.first + 1 - _steady(main)[0]))), ""
+    return replace(plan, warm_up=_warm_up(plan, _steady(main)[0])), ""
+
+
+def _warm_up(plan: ProfilePlan, steady: int) -> int:
+    return max(1, min(_WARM_UP, plan.first + 1 - steady))
 
 
 def kernel_profile(run: Path) -> dict[str, str]:
@@ -92,38 +105,49 @@ def _round(main: CompiledCallable, called: Sequence[CompiledCallable]) -> int:
     return calls if rounds > 1 and calls <= _LONGEST_ROUND else 1
 
 
-def _steady(main: CompiledCallable) -> tuple[int, int]:
+def _steady(main: CompiledCallable, phase: Phase | None = None) -> tuple[int, int]:
     """Most calls in a row of which none compiled, the later ones of as many: an evaluation behind a training
-    compiles once more. The first of them, and the one behind the last."""
-    cold = sorted({-1, *main.cold_index, main.calls})
-    return max(((one + 1, other) for one, other in pairwise(cold)), key=lambda row: (row[1] - row[0], row))
+    compiles once more. With a phase none is of the other. The first of them, and the one behind the last."""
+    ends = {-1, *main.cold_index, main.calls}
+    if phase is not None:
+        steady = [index for index in range(main.calls) if index not in ends]
+        phases = phases_of_calls(main)
+        # Of a long run the newest ones are known.
+        ends |= {index for index, own in zip(steady[-len(phases) :], phases, strict=False) if own != phase}
+        ends |= set(steady[: -len(phases)])
+    return max(
+        ((one + 1, other) for one, other in pairwise(sorted(ends))), key=lambda row: (row[1] - row[0], row)
+    )
 
 
-def _until(main: CompiledCallable, end: int) -> CompiledCallable:
-    """As if it had been called no more."""
+def _between(main: CompiledCallable, first: int, end: int) -> CompiledCallable:
+    """As if it had been called no more from `end` on, and steady calls before `first` were not known."""
     cold = sum(index < end for index in main.cold_index)
     later = main.calls - end - (len(main.cold_index) - cold)
     # Of a long run the newest ones are known, which may all be later ones.
     keep = max(len(main.steady_ms) - later, 0)
+    known = slice(max(keep - (end - first), 0), keep)
     return replace(
         main,
         calls=end,
         cold_ms=main.cold_ms[:cold],
         cold_index=main.cold_index[:cold],
-        steady_ms=main.steady_ms[:keep],
-        steady_sizes=main.steady_sizes[:keep],
-        steady_faults=main.steady_faults[:keep],
+        steady_ms=main.steady_ms[known],
+        steady_sizes=main.steady_sizes[known],
+        steady_faults=main.steady_faults[known],
     )
 
 
-def plan_calls(main: CompiledCallable, round_calls: int = 1) -> ProfilePlan | None:
-    """Among most calls in a row of which none compiled, whole rounds of `round_calls` where there are as
-    many; None where these are no two."""
-    steady, end = _steady(main)
+def plan_calls(
+    main: CompiledCallable, round_calls: int = 1, phase: Phase | None = None
+) -> ProfilePlan | None:
+    """Among most calls in a row of which none compiled, with a phase those of it, whole rounds of
+    `round_calls` where there are as many; None where these are no two."""
+    steady, end = _steady(main, phase)
     left = end - steady
     if left < 2:
         return None
-    main = _until(main, end)
+    main = _between(main, steady if phase is not None else 0, end)
     # One call warms the profiler up, and the beginning of another one ends the profile, where there is one.
     calls = max(1, min(_MOST_CALLS, left - 2))
     if round_calls <= left - 2:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Literal, NamedTuple
 
-from inspector.analysis.calls import CallPayOff
 from inspector.analysis.lowering import LoweredKernel
-from inspector.analysis.steady import MOST, RUN_TO_RUN, SAME
+from inspector.analysis.steady import RUN_TO_RUN, SAME
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.frozen import dataclass
-from inspector.model.calls import CallGroup, Event, Outcome, Steady, SteadySpan
+from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.compile_time import CompileTime
 from inspector.model.explain import Evidence, FindingHow, Host
@@ -30,6 +29,7 @@ from inspector.model.waste import WholeOperator
 
 from .estimate import HostCosts
 from .program import Program
+from .times import Times
 
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
@@ -192,83 +192,6 @@ class LeftToAten(NamedTuple):
     calls: float
     ms: float
     bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class NewSizes:
-    """Steady calls whose sizes no earlier one had: so many `calls` of `of`. Of those whose sizes came again
-    what one took and what later ones with the same take, medians, and what all took `beyond_ms` that; `slow`:
-    so much that something is done once for each."""
-
-    calls: int
-    of: int
-    ms: float = 0.0
-    again_ms: float = 0.0
-    beyond_ms: float = 0.0
-    slow: bool = False
-
-    @property
-    def most(self) -> bool:
-        """Whether few sizes come again."""
-        return self.calls >= MOST * self.of
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Milliseconds per steady call, from the recorder; all None where no calls were recorded.
-
-    A call is one pass over all compiled callables, as often as the most called one. `source` says which
-    run of the command gave `compiled_ms`. `cold_ms` is what the calls that compiled took beyond a steady
-    one, `recompile_ms` the part of it after each callable's first call; `calls` counts all calls.
-    """
-
-    compiled_ms: float | None = None
-    eager_ms: float | None = None
-    source: str = ""
-    calls: int = 0
-    steady_calls: int = 0
-    cold_ms: float | None = None
-    recompile_ms: float = 0.0
-    recompiling: bool = False
-    """Whether it went on compiling again in the second half of its calls: a steady call is none then."""
-    outcome: Outcome = "unknown"
-    """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
-    again: float | None = None
-    """The ratio of the same runs made again, where it says something else and the outcome is unknown."""
-    notch_ms: float = 0.0
-    """How far off the median of the most important callable may be, by how uneven its calls were."""
-    grad: bool | None = None
-    training: bool | None = None
-    callables: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ()
-    by_sizes: CallPayOff | None = None
-    """The callable whose calls of different sizes take different times; None where all are alike."""
-    compiled: Steady | None = None
-    """`compiled_ms` with its spread."""
-    eager: Steady | None = None
-    new_sizes: NewSizes | None = None
-    """Of the callable that takes longest; None where it is not known which calls had sizes of their own."""
-    faults: float | None = None
-    """Page faults of a compiled call; None where nobody counted."""
-    eager_faults: float | None = None
-    captured_faults: float | None = None
-    """Of the captured run, the same program: how many there are depends on what lies where in the heap."""
-    span: SteadySpan | None = None
-    """Of the process with most in its calls; None where nobody looked."""
-
-    @property
-    def losing(self) -> tuple[CallGroup, ...]:
-        """Calls of sizes that are slower than in eager where others are not, those that lose most first."""
-        groups = self.by_sizes.groups if self.by_sizes is not None else ()
-        slower = [group for group in groups if group.outcome == "slower"]
-        return tuple(sorted(slower, key=lambda group: -group.lost_ms)) if len(slower) < len(groups) else ()
-
-    @property
-    def ratio(self) -> float | None:
-        """Eager over compiled: above 1 compiling is faster."""
-        if self.compiled_ms is None or self.eager_ms is None or not self.compiled_ms:
-            return None
-        return self.eager_ms / self.compiled_ms
 
 
 @dataclass(frozen=True, slots=True)

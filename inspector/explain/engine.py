@@ -121,6 +121,7 @@ def _explained(case: Case) -> Iterator[Explanation]:
         case.times.compiled,
         case.times.eager,
         case.times.again,
+        case.times.phase,
     )
     yield answer
     known = len(failed)

@@ -18,6 +18,8 @@ _IN_LOOP = re.compile(r"graph break in (?:a for/while )?loop")
 """torch/_dynamo/symbolic_convert.py: InstructionTranslatorBase.should_compile_partial_graph."""
 # Set torch._dynamo.config.allow_rnn=True to enable ...
 _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
+SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
+"""In what torch says of a number that the host reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,14 @@ def hinted(hint: str) -> Trial | None:
     """The setting that torch's hint names."""
     setting = _SETTING.search(hint)
     return Trial(config=((f"dynamo.{setting[1]}", setting[2] == "True"),)) if setting else None
+
+
+def decides(case: Case, reason: str, place: SourceLocation | None) -> bool:
+    """Whether the number that a line reads decides which lines run next: captured, as torch's hint says, it
+    breaks the graph there (torch/_dynamo/symbolic_convert.py: generic_jump)."""
+    if place is None or not any(word in reason for word in SCALARS):
+        return False
+    return any(program.decides(place.line) for program in case.programs_of(place)[:1])
 
 
 def compile_failures(case: Case) -> tuple[FrameFailure, ...]:

@@ -13,6 +13,7 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy
 from inspector.analysis.nothing import all_in_eager
+from inspector.analysis.phases import in_phase
 from inspector.analysis.program_calls import calls_by_node, program_graph
 from inspector.analysis.traffic import sizes_of, symbol_hints
 from inspector.analysis.two_sides import side_doubt
@@ -85,8 +86,9 @@ def gather(
     threads = _threads(graphs, programs)
     same = host is not None and run.manifest is not None and run.manifest.host == host.name
     shares = runs_per_call(graphs)
-    taken = graph_times(processes)
-    trained = any(item.kind == "backward" and item.calls for each in processes for item in each.callables)
+    meant = in_phase(processes, times.phase)
+    taken = graph_times(meant)
+    trained = any(item.kind == "backward" and item.calls for each in meant for item in each.callables)
     counted = {**taken.of, **(_backward_runs(graphs, taken.of) if trained else {})}
     if slowed(counted.values(), times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}

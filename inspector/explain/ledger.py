@@ -12,6 +12,7 @@ from inspector.analysis.two_sides import HOST, compiled_parts, side_doubt
 from inspector.model.calls import Outcome
 from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Block, Sides, SideTotals
+from inspector.units import duration, percent
 
 from .case import Case, GraphCase, Role
 from .doubts import apart, doubts, other_kernels, profile_doubts, profile_fits
@@ -149,6 +150,25 @@ def outside_share(totals: SideTotals, outside: Iterable[Block]) -> float:
     """Of a profiled call, these operators outside of all graphs, and what the host took for such while a GPU
     had nothing to do."""
     return (sum(block.compiled_ms or 0.0 for block in outside) + totals.outside_ms) / totals.wall_ms
+
+
+def operators_outside(case: Case) -> tuple[str, float] | None:
+    """`92 % of a call is operators outside of graphs, aten::lstm 13.0 ms`, the largest of them, and that
+    share of a profiled call; None without such operators, or a profile."""
+    totals = case.sides.joined.compiled if case.sides is not None else None
+    if case.sides is None or totals is None or not totals.wall_ms:
+        return None
+    outside = [
+        block
+        for block in case.sides.joined.blocks
+        if block.place == "outside" and block.inside and block.operators
+    ]
+    if not outside:
+        return None
+    largest = max(outside, key=lambda block: block.compiled_ms or 0.0)
+    share = outside_share(totals, outside)
+    most = f"{largest.operators[0]} {duration(largest.compiled_ms or 0.0)}"
+    return f"{percent(share)} of a call is operators outside of graphs, {most}", share
 
 
 def outside_graphs_ms(case: Case) -> float | None:

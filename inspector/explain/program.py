@@ -40,6 +40,9 @@ class Assignment:
 # def positions(length, width):
 _DEF = re.compile(r"\s*def (\w+)\(")
 _NAME = re.compile(r"\w+")
+_CONDITIONS = ("if ", "elif ", "while ")
+# left = int(mask.sum())
+_MAKES = re.compile(r"(\w+)\s*=[^=]")
 _MOST_REGIONS = 100
 """Of a program: more times nobody writes."""
 # @lru_cache(None), @functools.cache
@@ -98,6 +101,23 @@ class Program:
                 return True
             if text.lstrip().startswith(("def ", "async def ")):
                 return False
+        return False
+
+    def decides(self, number: int) -> bool:
+        """Whether a line is a condition, or makes a number that one further on in its function has."""
+        text = self.line(number)
+        if text.startswith(_CONDITIONS):
+            return True
+        made = _MAKES.match(text)
+        if made is None:
+            return False
+        name = re.compile(rf"\b{made[1]}\b")
+        for later in self.lines[number:]:
+            text = later.lstrip()
+            if text.startswith(("def ", "async def ", "class ")):
+                return False
+            if text.startswith(_CONDITIONS) and name.search(text):
+                return True
         return False
 
     def hands_on(self) -> int | None:

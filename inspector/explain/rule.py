@@ -15,7 +15,8 @@ from inspector.model.two_sides import Block
 from inspector.units import duration
 
 from .block_words import kernel_text
-from .case import Case, Launch, Times
+from .case import Case, Launch
+from .times import Times
 
 LOUD = 4.0
 """Times the noise: any two runs show such a difference, however they fall out."""
@@ -96,10 +97,10 @@ def judged(finding: Finding, asked: Finding, noise_ms: float) -> Finding:
 
 def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, int, float]:
     """The sort key: worst first; of one severity what surely takes much of a call before what takes a little,
-    but for what a call loses against eager, unless that is less than two runs differ by, and what remains as
-    the limit. A remark is loud only where the program's own conclusion is wrong without it, and stands above
-    all then, else below every cost of its severity. What the run paid once stands below what calls cost that
-    are steady, and is no reason at all for one slower than in eager."""
+    but for what a slower call loses against eager, unless that is less than two runs differ by, and what
+    remains as the limit. A remark is loud only where the program's own conclusion is wrong without it, and
+    stands above all then, else below every cost of its severity. What the run paid once stands below what
+    calls cost that are steady, and is no reason at all for one slower than in eager."""
     remark = finding.account == "remark" and stage is not Stage.VOID
     loud = remark and finding.severity == "high"
     once = finding.account == "run" and not times.recompiling
@@ -109,6 +110,8 @@ def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, i
     if finding.account == "call" and finding.how != "estimated" and finding.share is not None:
         level = min(level, _ORDER[severity_of(finding.share)])
     lost = stage is Stage.LOST and times.outcome == "slower"
+    if stage is Stage.LOST and not lost:
+        stage = Stage.CODE
     if lost and finding.share is not None and finding.share < RUN_TO_RUN:
         much = _ORDER["low"]
     elif lost or stage is Stage.VOID:

@@ -20,12 +20,14 @@ def losing_calls(
     trial: Trial | None = None,
 ) -> Iterator[Finding]:
     """Those that lose most, if any do, as a finding of `rule`: what a call of any size loses by them in the
-    mean. `why` ends the sentence, `seen` is evidence beside the line that compiles."""
+    mean, nothing where calls of their kind are not what the account is of. `why` ends the sentence, `seen` is
+    evidence beside the line that compiles."""
     calls = case.times.by_sizes
     if calls is None or not case.times.losing:
         return
     group = case.times.losing[0]
     lost = group.lost_ms / sum(other.compiled.count for other in calls.groups)
+    counted = case.times.phase is None or group.alike[0][0] == case.times.phase
     place = calls.location
     line = source_evidence(case, place) if place is not None else Evidence("record", None, calls.name)
     yield Finding(
@@ -33,11 +35,11 @@ def losing_calls(
         severity=severity_of(case.share(lost)),
         title=calls_text(group) + why,
         graph=None,
-        cost_ms=lost,
+        cost_ms=lost if counted else None,
         evidence=(line, *seen),
         advice=advice,
         how="measured",
         share=case.share(lost),
         trial=trial,
-        claims=(on_whole(lost, "measured", "eager"),),
+        claims=(on_whole(lost, "measured", "eager"),) if counted else (),
     )

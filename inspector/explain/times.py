@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
-from inspector.analysis.steady import first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
+from inspector.analysis.phases import Phase, in_phase, main_phase, of_phase
+from inspector.analysis.steady import MOST, first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
 from inspector.frozen import dataclass
-from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady, SteadySpan
-
-from .case import NewSizes, Times
+from inspector.model.calls import (
+    CallGroup,
+    CompiledCallable,
+    Event,
+    GraphRuns,
+    Outcome,
+    ProcessCalls,
+    Steady,
+    SteadySpan,
+    VariantRun,
+)
 
 if TYPE_CHECKING:
     from inspector.readers.run import Run
@@ -21,6 +31,85 @@ NEWEST = 200
 """So many of the last calls are compared with the graphs that ran in them (the recorder keeps 300 runs)."""
 LEAST_PAIRED = 4
 """Calls, so that a half of them is more than one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSizes:
+    """Steady calls whose sizes no earlier one had: so many `calls` of `of`. Of those whose sizes came again
+    what one took and what later ones with the same take, medians, and what all took `beyond_ms` that; `slow`:
+    so much that something is done once for each."""
+
+    calls: int
+    of: int
+    ms: float = 0.0
+    again_ms: float = 0.0
+    beyond_ms: float = 0.0
+    slow: bool = False
+
+    @property
+    def most(self) -> bool:
+        """Whether few sizes come again."""
+        return self.calls >= MOST * self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds per steady call, from the recorder; all None where no calls were recorded.
+
+    A call is one pass over all compiled callables, as often as the most called one. `source` says which
+    run of the command gave `compiled_ms`. `cold_ms` is what the calls that compiled took beyond a steady
+    one, `recompile_ms` the part of it after each callable's first call; `calls` counts all calls.
+    """
+
+    compiled_ms: float | None = None
+    eager_ms: float | None = None
+    source: str = ""
+    calls: int = 0
+    steady_calls: int = 0
+    cold_ms: float | None = None
+    recompile_ms: float = 0.0
+    recompiling: bool = False
+    """Whether it went on compiling again in the second half of its calls: a steady call is none then."""
+    outcome: Outcome = "unknown"
+    """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
+    again: float | None = None
+    """The ratio of the same runs made again, where it says something else and the outcome is unknown."""
+    notch_ms: float = 0.0
+    """How far off the median of the most important callable may be, by how uneven its calls were."""
+    grad: bool | None = None
+    training: bool | None = None
+    callables: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    by_sizes: CallPayOff | None = None
+    """The callable whose calls of different sizes take different times; None where all are alike."""
+    compiled: Steady | None = None
+    """`compiled_ms` with its spread."""
+    eager: Steady | None = None
+    new_sizes: NewSizes | None = None
+    """Of the callable that takes longest; None where it is not known which calls had sizes of their own."""
+    faults: float | None = None
+    """Page faults of a compiled call; None where nobody counted."""
+    eager_faults: float | None = None
+    captured_faults: float | None = None
+    """Of the captured run, the same program: how many there are depends on what lies where in the heap."""
+    span: SteadySpan | None = None
+    """Of the process with most in its calls; None where nobody looked."""
+    phase: Phase | None = None
+    """What of their calls is meant where callables have some with gradients and some without."""
+
+    @property
+    def losing(self) -> tuple[CallGroup, ...]:
+        """Calls of sizes that are slower than in eager where others are not, those that lose most first."""
+        groups = self.by_sizes.groups if self.by_sizes is not None else ()
+        slower = [group for group in groups if group.outcome == "slower"]
+        return tuple(sorted(slower, key=lambda group: -group.lost_ms)) if len(slower) < len(groups) else ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Eager over compiled: above 1 compiling is faster."""
+        if self.compiled_ms is None or self.eager_ms is None or not self.compiled_ms:
+            return None
+        return self.eager_ms / self.compiled_ms
 
 
 def recorded_calls(run: Run) -> tuple[ProcessCalls, ...]:
@@ -46,15 +135,17 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
     captured = variants.get("captured") or recorded_calls(run)
     compiled = variants.get("compiled") or ()
     chosen, source = (compiled, "compiled run") if _has_steady(compiled) else (captured, "captured run")
-    called = _called(chosen)
-    if not called:
+    every = _called(chosen)
+    if not every:
         return Times()
     paid = pay_off(run.variants, nothing_compiled)
-    eager = _called(variants.get("eager") or ()) if not paid.both_eager else []
-    ours, theirs = _compared(paid, source) or (_one_call(called), _one_call(eager))
-    most = max(item.calls for item in called)
-    main = max(called, key=lambda item: item.total_ms)
-    cold, again = _cold(called)
+    phase = main_phase(every)
+    of_call = paid if phase is None else pay_off(_in_phase(run.variants, phase), nothing_compiled)
+    called = of_phase(every, phase)
+    eager = of_phase(_called(variants.get("eager") or ()), phase) if not paid.both_eager else []
+    ours, theirs = _compared(of_call, source) or (_one_call(called), _one_call(eager))
+    main = max(every, key=lambda item: item.total_ms)
+    cold, again = _cold(every)
     if paid.cost_ms is not None and paid.callables[0].measured_in == source.split()[0]:
         cold = paid.cost_ms
     return Times(
@@ -64,23 +155,31 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         eager=theirs,
         faults=_faults(called),
         eager_faults=_faults(eager),
-        captured_faults=_faults(_called(captured)),
+        captured_faults=_faults(of_phase(_called(captured), phase)),
         source=source,
         span=_span(chosen),
-        calls=most,
+        calls=max(item.calls for item in every),
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
         recompile_ms=min(again, cold),
-        recompiling=any(_keeps_compiling(item) for item in called),
-        outcome=paid.outcome,
-        again=paid.again,
-        notch_ms=notch_ms(typical(main)),
+        recompiling=any(_keeps_compiling(item) for item in every),
+        outcome=of_call.outcome,
+        again=of_call.again,
+        notch_ms=notch_ms(typical(max(called, key=lambda item: item.total_ms))),
         by_sizes=_by_sizes(paid.callables),
         new_sizes=_new_sizes(main),
         grad=main.grad,
         training=main.training,
-        callables=tuple(dict.fromkeys(item.name for item in called)),
-        backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
+        callables=tuple(dict.fromkeys(item.name for item in every)),
+        backends=tuple(dict.fromkeys(item.backend for item in every if item.backend)),
+        phase=phase,
+    )
+
+
+def _in_phase(variants: Iterable[VariantRun], phase: Phase) -> tuple[VariantRun, ...]:
+    return tuple(
+        replace(run, processes=in_phase(run.processes, phase), profiled=in_phase(run.profiled, phase))
+        for run in variants
     )
 
 
@@ -134,14 +233,18 @@ def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
 
 def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
     """One pass over all callables of the first rank; None without steady calls."""
-    return _per_call(_called(processes))
+    return _per_call(_of_main_phase(_called(processes)))
 
 
 def call_again(run: Run) -> Steady | None:
     """The same call in the run that was profiled, where most of its calls were not; None where that can't be
     told."""
     again = {variant.variant: variant.processes for variant in run_again(run.variants)}
-    return _one_call(_called(again.get("compiled", ())))
+    return _one_call(_of_main_phase(_called(again.get("compiled", ()))))
+
+
+def _of_main_phase(called: Sequence[CompiledCallable]) -> list[CompiledCallable]:
+    return of_phase(called, main_phase(called))
 
 
 def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:

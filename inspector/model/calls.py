@@ -144,6 +144,8 @@ class GraphRuns:
     subnormal: tuple[tuple[int, float], ...] = ()
     sizes: tuple[tuple[int, float], ...] = ()
     asked: tuple[tuple[int, ...], ...] = ()
+    trained: int | None = None
+    """How many of its runs were in calls with gradients, or in backward passes; None where nobody counted."""
 
 
 @dataclass(frozen=True, slots=True)

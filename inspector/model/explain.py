@@ -206,7 +206,7 @@ class Explanation:
     """Eager's time over the compiled one, of calls without a profiler."""
     groups: tuple[CallGroup, ...] = ()
     """Steady calls whose sizes make them take different times, shortest first; empty where all are alike. The
-    account is of their mean."""
+    account is of their mean, or of those of `phase`."""
     account: Account | None = None
     """A steady call's parts, and who claims what of them."""
     places: tuple[Place, ...] = ()
@@ -221,3 +221,6 @@ class Explanation:
     again: float | None = None
     """Eager over compiled of the runs that were profiled, where it says something else than `faster`: the
     outcome is unknown then."""
+    phase: str | None = None
+    """Of calls with gradients and without of the same callable those that the account is of, as most time
+    passes in them; None where there are none of both."""

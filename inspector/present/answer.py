@@ -177,6 +177,8 @@ def _how(explanation: Explanation) -> str:
         return "estimated: its graphs replayed alone" if explanation.ledger.how == "estimated" else "profiled"
     busy = ", while the machine was not free" if explanation.quality == "busy" else ""
     count = min(side.count for side in sides)
+    if explanation.phase is not None:
+        return f"measured: {plural(count, 'call')} {explanation.phase}, which most time passes in{busy}"
     if explanation.groups:
         return f"measured: means over calls of several sizes{busy}"
     said = f"measured: {'medians' if len(sides) > 1 else 'median'} of {plural(count, 'call')}"

@@ -118,6 +118,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 subnormal=_by_position(item.get("subnormal")),
                 sizes=_by_position(item.get("sizes")),
                 asked=tuple(tuple(map(int, shape)) for shape in item.get("asked") or ()),
+                trained=_int(item.get("trained")),
             )
             for item in data.get("graph_runs", ())
         ),

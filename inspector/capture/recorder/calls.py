@@ -37,6 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CAPTURE = os.path.dirname(HERE)
 MOST_SIZES = 24
 """Tensors and flags of a call whose sizes are kept."""
+WITH_GRADIENTS = "with gradients"
 _OWN_NAMES = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
 
 
@@ -133,6 +134,8 @@ class Watch:
         self._trained = False
         self._sizes: Any = ()
         """Of the newest call: a backward pass after it is of these."""
+        self.trains = False
+        """Whether the call that runs, or the newest, has gradients."""
         self.backward = False
         """Whether a timed backward pass is running: of a GPU's, in a thread of autograd's own."""
         self.gradients: tuple[tuple[int, ...], ...] | None = None
@@ -258,7 +261,7 @@ class Watch:
         if entry is None:
             entry = self._backwards[location] = self.journal.entry("backward", location, "backward")
         self.journal.note(entry)
-        self.backward = True
+        self.backward = self.trains = True
         self.gradients = asked_of(args, kwargs)
         return Call(self, entry, self._sizes)
 
@@ -366,7 +369,9 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     # One that raised has not said that it ended.
     watch.backward = False
     watch.journal.note(entry)
-    call = Call(watch, entry, sizes_of(owner, args, kwargs))
+    sizes = sizes_of(owner, args, kwargs)
+    watch.trains = sizes[0] == WITH_GRADIENTS
+    call = Call(watch, entry, sizes)
     if watch.results is not None and entry.calls == 0:
         call.given = numbers((args, kwargs))
     return call
@@ -392,7 +397,7 @@ def sizes_of(module: Any, args: Any, kwargs: Any) -> Any:
     """What a call's work depends on: how its module and autograd are set, the sizes of tensors among its
     arguments, in lists and dictionaries too, and flags and words. Numbers are left out: some count."""
     torch: Any = sys.modules["torch"]
-    sizes: list[Any] = ["with gradients" if torch.is_grad_enabled() else "without gradients"]
+    sizes: list[Any] = [WITH_GRADIENTS if torch.is_grad_enabled() else "without gradients"]
     if module is not None:
         sizes.append("training" if getattr(module, "training", None) else "eval")
     _add_sizes((*args, *kwargs.values()), (torch.Tensor, torch.nn.Parameter), sizes, 3)

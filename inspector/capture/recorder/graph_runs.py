@@ -1,6 +1,6 @@
 """Times each run of a compiled graph inside a timed call: what is left of the call is guards and Python. And
-sees which of its arguments stay the same, which have become too small to be computed with quickly, and how
-large its symbolic sizes are, and which gradients alone are asked of a backward pass.
+sees which of its arguments stay the same, which have become too small to be computed with quickly, how large
+its symbolic sizes are, which gradients alone are asked of a backward pass, and whether the call has any.
 
 The host's side only: on a GPU a run ends when its kernels are launched. Installed for captures and not for
 the baseline, whose calls it would slow down by a microsecond each.
@@ -73,6 +73,7 @@ class GraphRuns:
                 "graph": identity["graph"],
                 "process": identity["process"],
                 "runs": 0,
+                "trained": 0,
                 "ms": deque(maxlen=RUN_LIMIT),
                 "same": SameInputs(),
                 "subnormal": Subnormals(),
@@ -99,6 +100,7 @@ class GraphRuns:
             if not entry["runs"]:
                 entry["state"] = self._journal.state()
             entry["runs"] += 1
+            entry["trained"] += self._watch.trains
             entry["ms"].append(nanoseconds / 1e6)
 
     def as_json(self) -> list[dict[str, Any]]:

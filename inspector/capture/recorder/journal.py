@@ -23,6 +23,8 @@ CALLABLE_LIMIT = 256
 EVENT_LIMIT = 500
 COUNTER_LIMIT = 300
 SIZES_LIMIT = 200
+_OTHERS = "other sizes"
+"""Of calls with further ones (inspector/analysis/steady.py: OTHERS)."""
 REASON_LIMIT = 2000
 GAPS_LIMIT = 3
 """Between two calls, the longest of all: what a program does once, such as to time eager for comparison."""
@@ -55,7 +57,7 @@ class Entry:
         self.steady_ms: deque[float] = deque(maxlen=STEADY_LIMIT)
         self.sizes: dict[Any, int] = {}
         self.steady_sizes: deque[int] = deque(maxlen=STEADY_LIMIT)
-        """Of each steady call the number of its sizes; beyond SIZES_LIMIT different ones that number."""
+        """Of each steady call the number of its sizes."""
         self.steady_faults: deque[int] = deque(maxlen=STEADY_LIMIT)
         self.device: str | None = None
         self.grad: bool | None = None
@@ -73,9 +75,10 @@ class Entry:
         if not cold:
             self.steady_ms.append(milliseconds)
             self.steady_faults.append(faults)
-            if sizes not in self.sizes and len(self.sizes) < SIZES_LIMIT:
-                self.sizes[sizes] = len(self.sizes)
-            self.steady_sizes.append(self.sizes.get(sizes, SIZES_LIMIT))
+            if sizes not in self.sizes and len(self.sizes) >= SIZES_LIMIT:
+                # With gradients or without is still told of these.
+                sizes = (*sizes[:1], _OTHERS)
+            self.steady_sizes.append(self.sizes.setdefault(sizes, len(self.sizes)))
         elif len(self.cold_ms) < COLD_LIMIT:
             self.cold_ms.append(milliseconds)
             self.cold_index.append(self.calls)

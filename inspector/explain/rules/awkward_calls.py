@@ -109,9 +109,16 @@ _SORTED: Interval = (0.45, 0.93)
 """Saved so of what sorting them or their median takes on a CPU: of rows a half to two thirds, of windows that
 lie side by side, whose columns fill vectors, nine tenths."""
 SORTED_ALONE = 1024
-"""Elements of a row of float32 that numpy sorts in less time: it keeps no indices, and has vectors for it."""
-_BESIDE_ATEN: Interval = (0.06, 0.3)
-"""numpy's time in one thread over ATen's in two, of rows of 64 to 1,024 (numpy 2.4, AVX-512)."""
+"""Elements of a row that numpy sorts in less time: it keeps no indices, and has vectors for it."""
+_MIDDLING = 256
+_BESIDE_ATEN: dict[str, tuple[Interval, Interval]] = {
+    "float32": ((0.06, 0.18), (0.06, 0.3)),
+    "float64": ((0.12, 0.22), (0.12, 0.6)),
+    "int32": ((0.08, 0.18), (0.08, 0.4)),
+    "int64": ((0.15, 0.26), (0.15, 0.85)),
+}
+"""numpy's time in one thread over ATen's in two, of rows of 32 to `_MIDDLING`, and of up to `SORTED_ALONE`
+elements (numpy 2.4, AVX-512; benchmarks/results/awkward-calls.txt)."""
 _SCANS: Interval = (0.5, 0.75)
 """Saved of what a `logcumsumexp` takes on a CPU, one element after the other with two exponentials each."""
 _AS_DOUBLES = (
@@ -336,7 +343,7 @@ def _rows(
     if _read(node, nodes) != {"0"}:
         return None
     if length > NETWORK_ROW:
-        return _sorted_alone(name, node, nodes, given, threads) if length <= SORTED_ALONE else None
+        return _sorted_alone(name, node, nodes, length, given, threads) if length <= SORTED_ALONE else None
     advice = (
         "put their columns in order with torch.minimum and torch.maximum of neighbours, in as many turns as "
         "there are columns: one kernel of vectors"
@@ -345,18 +352,20 @@ def _rows(
 
 
 def _sorted_alone(
-    name: str, node: FxNode, nodes: Mapping[str, FxNode], given: str, threads: int
+    name: str, node: FxNode, nodes: Mapping[str, FxNode], length: int, given: str, threads: int
 ) -> Awkward | None:
     """Values without their places, as numpy sorts them in one thread."""
     of = nodes.get(node.arguments[0])
-    most, least = (max(1 - ratio * threads / 2, 0.0) for ratio in _BESIDE_ATEN)
-    if name != "sort" or not threads or not most or of is None or of.meta is None:
+    dtype = of.meta.dtype if of is not None and of.meta is not None else ""
+    if name != "sort" or not threads or dtype not in _BESIDE_ATEN:
         return None
+    ratios = _BESIDE_ATEN[dtype][length > _MIDDLING]
+    most, least = (max(1 - ratio * threads / 2, 0.0) for ratio in ratios)
     advice = (
         "nobody reads where the elements lay: sort the values alone in a torch.library.custom_op (with "
         "register_fake), torch.from_numpy(numpy.sort(x.numpy())), which keeps no indices and sorts by vectors"
     )
-    return Awkward(name, given, advice, (least, most)) if of.meta.dtype == "float32" else None
+    return Awkward(name, given, advice, (least, most)) if most else None
 
 
 def _product(sizes: _Shape) -> int | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from inspector.explain.case import Case
-from inspector.explain.failures import FrameFailure, compile_failures, ended_by, hinted, in_loop
-from inspector.explain.ledger import outside_graphs_ms, outside_share
+from inspector.explain.failures import FrameFailure, compile_failures, decides, ended_by, hinted, in_loop
+from inspector.explain.ledger import operators_outside, outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
-from inspector.model.explain import Evidence, Finding, Severity
+from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import function_name, is_library, users_place
-from inspector.units import duration, percent
 
 MOST = 3
 """How many are shown: the first often is the cause of the others."""
@@ -26,6 +26,13 @@ _BODY = (
     "a break inside of a loop leaves the whole function in eager: put what the loop does, but for that line, "
     "into compiled functions"
 )
+_SIZE_CHANGED = "size mismatch at index"
+"""torch/csrc/dynamo/guards.cpp: TensorCheck::check_verbose."""
+_FIXED = (
+    "for fixed sizes it was compiled: pad what it gets to a few sizes and compile with dynamic=False, or "
+    "leave that function out: @torch.compiler.disable"
+)
+_EACH_SIZE = Trial(dynamic=False)
 _RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
 
 
@@ -38,13 +45,15 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
     """Of one frame; what all of them run outside of graphs was said where another one `told` it."""
+    if decides(case, item.failure.error, item.place):
+        item = replace(item, failure=replace(item.failure, hint=""))
     failure, place = item.failure, item.failure.place
     frame = function_name(item.frame) if item.frame else "a function"
     where = f" ({place.short})" if place is not None else ""
     if place is not None and item.users is not None and item.users.short != place.short:
         where = f" ({item.users.short}, in {place.short})"
     outside = outside_graphs_ms(case) if case.graphs else case.times.compiled_ms
-    operators = _operators_outside(case)
+    operators = operators_outside(case)
     # A frame of a library's own is given up on purpose, as an optimizer's step.
     theirs = not item.failed and place is not None and is_library(place.path)
     share = None if item.raised else operators[1] if operators else case.share(outside)
@@ -56,7 +65,8 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
         title += ", as compiling it failed and errors are suppressed" if item.failed else ""
         title += f": {failure.error}"
         if operators is not None and not told:
-            title += f"; {percent(operators[1])} of a call is operators outside of graphs, {operators[0]}"
+            title += f"; {operators[0]}"
+    sized = _for_fixed_sizes(case, item)
     floor: Severity = "low" if operators and not item.failed else "medium"
     severity = severity_of(share, at_least=floor if case.graphs and share is not None else "high")
     return Finding(
@@ -66,29 +76,11 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
         graph=None,
         cost_ms=None,
         evidence=_evidence(case, item),
-        advice=_cured(case, item) or (_of_loop(item) if in_loop(case, item) else _advice(item)),
+        advice=_cured(case, item) or (_of_loop(item) if in_loop(case, item) else _advice(item, sized)),
         how="measured",
         share=share,
-        trial=hinted(failure.hint),
+        trial=_EACH_SIZE if sized and item.failed else hinted(failure.hint),
     )
-
-
-def _operators_outside(case: Case) -> tuple[str, float] | None:
-    """The largest operator outside of all graphs with its time; the share of a profiled call of them all,
-    with what the host took for them while a GPU had nothing to do."""
-    totals = case.sides.joined.compiled if case.sides is not None else None
-    if case.sides is None or totals is None or not totals.wall_ms:
-        return None
-    outside = [
-        block
-        for block in case.sides.joined.blocks
-        if block.place == "outside" and block.inside and block.operators
-    ]
-    if not outside:
-        return None
-    largest = max(outside, key=lambda block: block.compiled_ms or 0.0)
-    share = outside_share(totals, outside)
-    return f"{largest.operators[0]} {duration(largest.compiled_ms or 0.0)}", share
 
 
 def _cured(case: Case, item: FrameFailure) -> str | None:
@@ -106,7 +98,16 @@ def _of_loop(item: FrameFailure) -> str:
     return f"{_advice(item)}; {_BODY}" if told else _BODY
 
 
-def _advice(item: FrameFailure) -> str:
+def _for_fixed_sizes(case: Case, item: FrameFailure) -> bool:
+    """Whether it was compiled before, and compiled again as a size had changed, so with a symbol for it."""
+    return any(
+        event.kind == "recompile" and event.frame == item.frame and _SIZE_CHANGED in event.reason
+        for event in case.events
+    )
+
+
+def _advice(item: FrameFailure, sized: bool = False) -> str:
+    """`sized`: for fixed sizes it was compiled."""
     hint = f"torch's hint: {item.failure.hint}" if item.failure.hint else ""
     if _RNN.search(item.failure.error):
         return (
@@ -119,6 +120,8 @@ def _advice(item: FrameFailure) -> str:
         return "use a GPU of CUDA capability 7.0 or newer, or leave torch.compile out"
     if "fake impl" in item.failure.error:
         return "give the operator a fake implementation: @OP.register_fake, which returns an empty result"
+    if item.failed and sized:
+        return _FIXED
     if item.failed:
         return "change what the error names, or leave that function out: @torch.compiler.disable"
     return "take the statement out of the function, or compile the functions inside it"

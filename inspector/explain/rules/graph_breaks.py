@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from inspector.analysis.side_totals import NAMED
+from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
-from inspector.explain.failures import compile_failures, hinted, in_loop
-from inspector.explain.ledger import outside_graphs_ms
+from inspector.explain.failures import SCALARS, compile_failures, decides, hinted, in_loop
+from inspector.explain.ledger import operators_outside, outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import HOST, ClaimHow
@@ -30,13 +31,13 @@ _ENTERED = (1, 2)
 """Times what entering a compiled graph takes: leaving compiled code and entering it again, with the resume
 function between."""
 
-_SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
 _CALLS = ("RNN", "LSTM", "disable", "skip")
 """What is left out is a function of its own, whose operators run between the graphs."""
+_BRANCH = "Data-dependent"
 _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
-    (_SCALARS, "keep the value a tensor, or capture it: torch._dynamo.config.capture_scalar_outputs = True"),
+    (SCALARS, "keep the value a tensor, or capture it: torch._dynamo.config.capture_scalar_outputs = True"),
     (
-        ("data-dependent", "Data-dependent", "generic_jump", "Dynamic control flow"),
+        ("data-dependent", _BRANCH, "generic_jump", "Dynamic control flow"),
         ("replace the branch on a tensor's value by torch.where or torch.cond"),
     ),
     (
@@ -74,21 +75,21 @@ def find(case: Case) -> Iterable[Finding]:
     breaks = [
         broken
         for broken in case.facts.graph_breaks
-        if (there := str(users_place(broken.location, broken.frames))) not in loops
+        if (there := str(_users(broken))) not in loops
         and (there not in failed or _elsewhere(broken, given_up))
     ]
     known = failed | {str(broken.location) for broken in case.facts.graph_breaks}
     # What is met most often is told, with what to do about it.
     often: Counter[object] = Counter()
     for broken in breaks:
-        often.update((broken.headline, (broken.headline, users_place(broken.location, broken.frames))))
+        often.update((broken.headline, (broken.headline, _users(broken))))
 
     def seldom(broken: GraphBreak) -> tuple[int, int]:
-        there = users_place(broken.location, broken.frames)
+        there = _users(broken)
         return -often[broken.headline], -often[broken.headline, there]
 
     for broken in sorted(breaks, key=seldom):
-        place = users_place(broken.location, broken.frames)
+        place = _users(broken)
         if place is None or not place.line:
             nowhere += 1
         else:
@@ -123,7 +124,11 @@ def find(case: Case) -> Iterable[Finding]:
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
     reasons = [headline for _, headline in shown]
     told = [broken for broken in breaks if broken.headline == first[1]]
-    hints = _hints(told)
+    # What a condition asks for is no use as a number of the graph.
+    asked = [broken for broken in breaks if decides(case, broken.headline, _users(broken))]
+    if decides(case, first[1], first[0]):
+        reasons = [_BRANCH, *reasons[1:]]
+    hints = _hints(broken for broken in told if broken not in asked)
     where = f" at {first[0].short}" if first[0] is not None else ""
     cured = next(filter(None, map(cure, told)), None)
     # The same break counts each time, as in a summary; its place once.
@@ -131,6 +136,11 @@ def find(case: Case) -> Iterable[Finding]:
     others = plural(number - 1, "more place") if times > number else f"{number - 1} more"
     more = f" and {others}" if number > 1 else ""
     reason = f"{len(told)} of them: {first[1]}" if 0 < len(told) < times else first[1]
+    # What runs between the pieces may be most of a call.
+    beside = operators_outside(case) if not theirs else None
+    if beside is not None and beside[1] >= MOST:
+        reason = f"{reason}; {beside[0]}"
+        floor = "medium" if floor == "low" else floor
     yield Finding(
         rule="graph_breaks",
         severity="low" if on_purpose else severity_of(share, at_least=floor),
@@ -143,8 +153,13 @@ def find(case: Case) -> Iterable[Finding]:
         how="measured" if outside is not None else "estimated",
         share=None if on_purpose else share,
         change=_change(case, [location for location, _ in shown]),
-        trial=_trial(reasons) or next(filter(None, map(hinted, _hints(breaks))), None),
+        trial=_trial(reasons)
+        or next(filter(None, map(hinted, _hints(broken for broken in breaks if broken not in asked))), None),
     )
+
+
+def _users(broken: GraphBreak) -> SourceLocation | None:
+    return users_place(broken.location, broken.frames)
 
 
 def _elsewhere(broken: GraphBreak, given_up: Collection[str]) -> bool:
@@ -179,7 +194,7 @@ def _theirs(case: Case, broken: GraphBreak) -> bool:
     """Whether the break is in a library's own code that none of the user's compiled lines leads to."""
     if broken.location is None or not is_library(broken.location.path):
         return False
-    place = users_place(broken.location, broken.frames)
+    place = _users(broken)
     if place is None or is_library(place.path) or place.function == "<module>":
         return True
     code = source_evidence(case, place).text
@@ -208,7 +223,7 @@ def _advice(reasons: list[str], hints: list[str], names: str = "") -> str:
 
 
 def _trial(reasons: list[str]) -> Trial | None:
-    if reasons and all(any(word in reason for word in _SCALARS) for reason in reasons[:1]):
+    if reasons and all(any(word in reason for word in SCALARS) for reason in reasons[:1]):
         return Trial(config=(("dynamo.capture_scalar_outputs", True),))
     return None
 

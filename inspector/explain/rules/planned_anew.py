@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from inspector.explain.case import Case, NewSizes
+from inspector.explain.case import Case
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.doubts import profile_fits
 from inspector.explain.host_operators import slow_operators, slow_when_profiled
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.times import NewSizes
 from inspector.model.account import HOST, Claim
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import HostOperator

@@ -25,6 +25,7 @@ from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, sourc
 from inspector.explain.whole_operators import Slower, found_slower, slower_operators
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
+from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block
 from inspector.units import duration, plural
@@ -120,21 +121,29 @@ def _title(item: Slower, others: int) -> str:
 
 def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> Interval:
     """What launches that draw lost of a block: no more than they take without the masks that they surely
-    store slowly, and no less than what the block lost beyond all that its other launches and masks take."""
+    store slowly, and no less than what the block lost beyond all that its other launches and masks take.
+    Nothing surely where they also fetch elements one by one, which may be what is slow."""
     whole = drawn = 0.0
     masks: list[Interval] = []
+    fetching = False
     for graph, launch in case.launches_of(block):
         whole += graph.ms(launch)
         if (graph.name, launch.call.index) in drawing:
             drawn += min(graph.ms(launch), _drawing_ms(case, graph, launch))
             masks.append(bool_stores(case, graph, launch).ms)
+            fetching = fetching or any(map(_fetches, launch.leaves))
     if not whole or not drawn:
         return 0.0, 0.0
     mine = drawn / whole * (block.compiled_ms or 0.0)
     others = (block.compiled_ms or 0.0) - mine
     stored = sum(ms[0] for ms in masks), sum(ms[1] for ms in masks)
     most = min(block.difference_ms, max(mine - stored[0], 0.0))
-    return min(max(case.least_lost_ms(block) - others - stored[1], 0.0), most), most
+    least = 0.0 if fetching else max(case.least_lost_ms(block) - others - stored[1], 0.0)
+    return min(least, most), most
+
+
+def _fetches(leaf: SchedulerNode) -> bool:
+    return leaf.body is not None and any("indirect" in text for _, text in leaf.body.indexing)
 
 
 def _lines(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> tuple[SourceLocation, ...]:
