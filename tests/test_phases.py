@@ -92,17 +92,18 @@ def test_a_call_is_one_of_that_kind_on_both_sides() -> None:
     assert alone.phase is None
 
 
-@pytest.mark.parametrize("counted", [True, False])
-def test_graphs_that_ran_in_calls_of_the_other_kind_are_left_out(counted: bool) -> None:
-    ran = [
-        GraphRuns(f"model__0_{name}", "run-1", runs, (ms,) * 20, trained=trained if counted else None)
-        for name, runs, ms, trained in (
-            ("forward_1.0", 80, 8.0, 80),
-            ("backward_2.1", 80, 12.0, 80),
-            ("inference_3.2", 180, 5.0, 0),
-        )
-    ]
-    process = ProcessCalls(1, 0, (FORECAST, PASS), graph_runs=tuple(ran))
+GRAPHS = tuple(
+    GraphRuns(f"model__0_{name}", "run-1", runs, (ms,) * 20, trained=trained)
+    for name, runs, ms, trained in (
+        ("forward_1.0", 80, 8.0, 80),
+        ("backward_2.1", 80, 12.0, 80),
+        ("inference_3.2", 180, 5.0, 0),
+    )
+)
+
+
+def test_graphs_that_ran_in_calls_of_the_other_kind_are_left_out() -> None:
+    process = ProcessCalls(1, 0, (FORECAST, PASS), graph_runs=GRAPHS)
     of = graph_times(in_phase((process,), WITH)).of
     assert {graph: runs for (_, graph), (runs, _) in of.items()} == {
         "model__0_forward_1.0": 1.0,
@@ -110,6 +111,19 @@ def test_graphs_that_ran_in_calls_of_the_other_kind_are_left_out(counted: bool) 
     }
     of = graph_times(in_phase((process,), WITHOUT)).of
     assert {graph: runs for (_, graph), (runs, _) in of.items()} == {"model__0_inference_3.2": 1.0}
+
+
+def test_older_captures_have_a_profile_of_what_is_called_most() -> None:
+    run = _run(("compiled", [FORECAST, PASS]))
+    for graphs, phase in (
+        (GRAPHS, WITH),
+        (tuple(replace(g, trained=None) for g in GRAPHS), None),
+        ((), WITH),
+    ):
+        process = ProcessCalls(1, 0, (FORECAST, PASS), graph_runs=graphs)
+        captured = VariantRun("captured", 0, 1.0, (process,))
+        both = cast(Run, SimpleNamespace(variants=(captured, *run.variants), records=()))
+        assert measured_times(both).phase == phase
 
 
 def test_the_profile_is_of_calls_of_that_kind() -> None:

@@ -21,8 +21,6 @@ WITH: Phase = "with gradients"
 WITHOUT: Phase = "without gradients"
 _ROW = 8
 """Calls, of which a profile can be."""
-_INFERENCE = "_inference_"
-"""In the names of graphs without a backward pass (torch/_functorch/aot_autograd.py: get_aot_graph_name)."""
 
 
 def main_phase(called: Iterable[CompiledCallable]) -> Phase | None:
@@ -47,6 +45,13 @@ def of_phase(called: Iterable[CompiledCallable], phase: Phase | None) -> list[Co
         return [*called]
     kept = (item for item in called if item.kind == "call" or phase == WITH)
     return [_restricted(item, phase) if _is_both(item) else item for item in kept]
+
+
+def counts_phases(processes: Iterable[ProcessCalls]) -> bool:
+    """Whether the recorder that watched graphs told their runs apart, and a profile is of one phase then;
+    also where it saw none."""
+    runs = [each for process in processes for each in process.graph_runs]
+    return not runs or any(each.trained is not None for each in runs)
 
 
 def in_phase(processes: Sequence[ProcessCalls], phase: Phase | None) -> tuple[ProcessCalls, ...]:
@@ -99,9 +104,7 @@ def _restricted(item: CompiledCallable, phase: Phase) -> CompiledCallable:
 
 
 def _runs(runs: GraphRuns, phase: Phase) -> GraphRuns | None:
-    """What of a graph's runs is in calls of that phase, None where most are not. By its name where the
-    recorder did not count: a graph with a backward pass runs with gradients."""
-    if runs.trained is None:
-        return runs if (_INFERENCE in runs.graph) == (phase == WITHOUT) else None
-    own = runs.trained if phase == WITH else runs.runs - runs.trained
+    """What of a graph's runs is in calls of that phase, None where most are not."""
+    trained = runs.trained or 0
+    own = trained if phase == WITH else runs.runs - trained
     return replace(runs, runs=own) if 2 * own > runs.runs else None

@@ -18,6 +18,8 @@ _IN_LOOP = re.compile(r"graph break in (?:a for/while )?loop")
 """torch/_dynamo/symbolic_convert.py: InstructionTranslatorBase.should_compile_partial_graph."""
 # Set torch._dynamo.config.allow_rnn=True to enable ...
 _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
+_RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
+IN_ONE_CALL = "a library runs all of its steps in one call, which compiled code need not beat"
 SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
 """In what torch says of a number that the host reads."""
 
@@ -44,6 +46,11 @@ def hinted(hint: str) -> Trial | None:
     """The setting that torch's hint names."""
     setting = _SETTING.search(hint)
     return Trial(config=((f"dynamo.{setting[1]}", setting[2] == "True"),)) if setting else None
+
+
+def is_rnn(reason: str) -> bool:
+    """Whether torch's reason is a recurrent layer, which Dynamo leaves to eager unless it is told not to."""
+    return _RNN.search(reason) is not None
 
 
 def decides(case: Case, reason: str, place: SourceLocation | None) -> bool:

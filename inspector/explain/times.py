@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
-from inspector.analysis.phases import Phase, in_phase, main_phase, of_phase
+from inspector.analysis.phases import Phase, counts_phases, in_phase, main_phase, of_phase
 from inspector.analysis.steady import MOST, first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import (
@@ -139,7 +139,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
     if not every:
         return Times()
     paid = pay_off(run.variants, nothing_compiled)
-    phase = main_phase(every)
+    phase = main_phase(every) if counts_phases(captured) else None
     of_call = paid if phase is None else pay_off(_in_phase(run.variants, phase), nothing_compiled)
     called = of_phase(every, phase)
     eager = of_phase(_called(variants.get("eager") or ()), phase) if not paid.both_eager else []

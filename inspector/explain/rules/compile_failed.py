@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from inspector.explain.case import Case
-from inspector.explain.failures import FrameFailure, compile_failures, decides, ended_by, hinted, in_loop
+from inspector.explain.failures import (
+    IN_ONE_CALL,
+    FrameFailure,
+    compile_failures,
+    decides,
+    ended_by,
+    hinted,
+    in_loop,
+    is_rnn,
+)
 from inspector.explain.ledger import operators_outside, outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -33,7 +42,6 @@ _FIXED = (
     "leave that function out: @torch.compiler.disable"
 )
 _EACH_SIZE = Trial(dynamic=False)
-_RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -94,7 +102,7 @@ def _cured(case: Case, item: FrameFailure) -> str | None:
 
 
 def _of_loop(item: FrameFailure) -> str:
-    told = _RNN.search(item.failure.error) or hinted(item.failure.hint)
+    told = is_rnn(item.failure.error) or hinted(item.failure.hint)
     return f"{_advice(item)}; {_BODY}" if told else _BODY
 
 
@@ -109,11 +117,8 @@ def _for_fixed_sizes(case: Case, item: FrameFailure) -> bool:
 def _advice(item: FrameFailure, sized: bool = False) -> str:
     """`sized`: for fixed sizes it was compiled."""
     hint = f"torch's hint: {item.failure.hint}" if item.failure.hint else ""
-    if _RNN.search(item.failure.error):
-        return (
-            f"{hint or 'compile what is around it only'}; "
-            "a library runs all of its steps in one call, which compiled code need not beat"
-        )
+    if is_rnn(item.failure.error):
+        return f"{hint or 'compile what is around it only'}; {IN_ONE_CALL}"
     if hint:
         return hint
     if _TOO_OLD.search(item.failure.error):

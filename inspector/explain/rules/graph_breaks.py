@@ -16,7 +16,15 @@ from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
-from inspector.explain.failures import SCALARS, compile_failures, decides, hinted, in_loop
+from inspector.explain.failures import (
+    IN_ONE_CALL,
+    SCALARS,
+    compile_failures,
+    decides,
+    hinted,
+    in_loop,
+    is_rnn,
+)
 from inspector.explain.ledger import operators_outside, outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -215,7 +223,7 @@ def _advice(reasons: list[str], hints: list[str], names: str = "") -> str:
             if any(word in text for word in words):
                 return advice
     if hints:
-        return f"torch's hint: {hints[0]}"
+        return f"torch's hint: {hints[0]}" + (f"; {IN_ONE_CALL}" if any(map(is_rnn, reasons[:1])) else "")
     return (
         "rewrite the line so that Dynamo can follow it, or call it outside the compiled "
         "function; fullgraph=True names each"
