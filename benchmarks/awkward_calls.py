@@ -46,6 +46,18 @@ SHORT_ROWS = ((28800, 6), (100_000, 6), (100_000, 16), (50_000, 32), (20_000, 64
 """Rows of the smallest two, and of a median, and their elements."""
 LONG_ROWS = ((60_000, 32), (30_000, 64), (8192, 256), (2048, 1024))
 """Rows that are sorted, and their elements."""
+Sides = tuple[int, int]
+WINDOWS = (
+    ((1, 1, 360, 640), 41, 1),
+    ((1, 1, 360, 640), 1, 41),
+    ((1, 1, 360, 640), 15, 15),
+    ((8, 3, 128, 128), 9, 9),
+    ((1, 1, 1024, 1024), 31, 31),
+    ((16, 32, 64, 64), 7, 7),
+    ((4, 16, 256, 256), 1, 27),
+    ((4, 16, 256, 256), 27, 1),
+)
+"""A tensor's sizes, and rows and columns of the windows whose means are taken."""
 MIXED_FILTERS = (
     (1, 3, 6, 3, 4000, 2048),
     (1, 1, 4, 1, 16000, 512),
@@ -421,6 +433,8 @@ def main() -> None:
             torch.testing.assert_close(library(a), other(a), rtol=1e-6, atol=1e-6)
             what = f"{name} of {count * many} of {side}x{side} float64"
             compare(what, lambda: library(a), lambda: other(a), device)  # noqa: B023
+    if device == "cpu":
+        means()
     complex_numbers(device)
     print("divisions of integers, compiled: as written, with floats, a shift or a mask")
     count = 400_000 * many
@@ -479,6 +493,37 @@ def rotations(device: str) -> None:
         library, other = torch.compile(rotation), torch.compile(rotation_by_quaternion)
         torch.testing.assert_close(library(a), other(a), rtol=1e-3, atol=1e-3)
         compare(f"{count:,}", lambda: library(a), lambda: other(a), device)  # noqa: B023
+
+
+def running_means(x: Tensor, dim: int, length: int) -> Tensor:
+    """Means of `length` elements in a row around each, of those that are there."""
+    size, reach = x.shape[dim], length // 2
+    sums = torch.nn.functional.pad(x.cumsum(dim), (0, 0, 1, 0) if dim == -2 else (1, 0))
+    at = torch.arange(size)
+    last, first = (at + reach + 1).clamp(max=size), (at - reach).clamp(min=0)
+    count = (last - first).to(x.dtype)
+    means = sums.index_select(dim, last) - sums.index_select(dim, first)
+    return means / (count[:, None] if dim == -2 else count)
+
+
+def means() -> None:
+    print("means over windows, compiled: by avg_pool2d, by running sums")
+    for shape, rows, columns in WINDOWS:
+        torch._dynamo.reset()
+        around = (rows // 2, columns // 2)
+        x = torch.randn(shape)
+
+        def pooled(x: Tensor, window: Sides = (rows, columns), around: Sides = around) -> Tensor:
+            return torch.nn.functional.avg_pool2d(x + 1, window, 1, around, count_include_pad=False) * 2
+
+        def summed(x: Tensor, rows: int = rows, columns: int = columns) -> Tensor:
+            x = running_means(x + 1, -2, rows) if rows > 1 else x + 1
+            return (running_means(x, -1, columns) if columns > 1 else x) * 2
+
+        library, other = torch.compile(pooled), torch.compile(summed)
+        torch.testing.assert_close(library(x), other(x), rtol=1e-3, atol=1e-3)
+        name = f"{'x'.join(map(str, shape))}, windows of {rows}x{columns}"
+        compare(name, lambda: library(x), lambda: other(x), "cpu")  # noqa: B023
 
 
 def complex_numbers(device: str) -> None:

@@ -231,6 +231,22 @@ def test_values_without_their_places_are_sorted_faster_by_one_thread_of_numpy(
     assert awkward(made, nodes, True, threads) is None
 
 
+def test_means_over_large_windows_are_differences_of_running_sums() -> None:
+    """A guided filter: 53 of 66 ms in means over 41 rows, and 41 columns. Not of windows that lie side by
+    side, nor of small ones, which Inductor has code for."""
+
+    def windows(window: str, step: str = "[1, 1]", *, gpu: bool = False) -> str:
+        x = node("x", (1, 4, 360, "s0"))
+        return said(
+            x, node("m", (1, 4, 360, "s0"), "avg_pool2d.default", "x", window, step, "[20, 0]"), gpu=gpu
+        )
+
+    assert windows("[41, 1]") == "windows of 41x1 in tensors of 1x4x360xn"
+    assert windows("[15, 15]") and windows("[9]", "[1]") == "windows of 9x9 in tensors of 1x4x360xn"
+    assert not windows("[5, 5]") and not windows("[41, 1]", "[41, 1]") and not windows("[41, 1]", "[]")
+    assert not windows("[41, 1]", "[2, 1]") and not windows("[41, 1]", gpu=True)
+
+
 def test_running_sums_of_exponentials_are_slow_on_a_cpu() -> None:
     x = node("x", (16, "s0", 128))
     made = node("made", (16, "s0", 128), "logcumsumexp.default", "x", "1")

@@ -795,6 +795,37 @@ def test_most_of_the_work_outside_of_what_is_compiled(
         assert finding.severity == "high" and outside_compiled.RULE.stage_of(finding) == Stage.VOID
 
 
+def test_an_optimizers_step_that_could_be_fused_is_told_where_it_is_a_part_worth_a_word(
+    profiled: Case,
+) -> None:
+    """A Q network whose Adam is a seventh of the loop; not a smaller one, what is fused, or has no switch."""
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    joined = profiled.sides.joined
+    compiled = replace(joined.compiled, outside_ms=0.0) if joined.compiled is not None else None
+
+    def told(ms: float, name: str = "Adam.step", line: str = "opt = Adam(net.parameters())") -> list[Finding]:
+        first = replace(joined.blocks[0], place="graph", inside=True, compiled_ms=8.0)
+        kernel = KernelTime("elementwise_kernel", 40.0, ms)
+        step = replace(
+            first, place="outside", operators=(name,), inside=False, lines=(), launches=(),
+            compiled_ms=ms, compiled_kernels=(kernel,),
+        )  # fmt: skip
+        own = replace(joined, blocks=(first, step), compiled=compiled)
+        assert profiled.sides is not None
+        sides = replace(profiled.sides, joined=own)
+        return list(
+            outside_compiled.find(replace(profiled, sides=sides, programs=(Program("p.py", (line,)),)))
+        )
+
+    (finding,) = told(2.0)
+    assert finding.title.startswith(
+        "20 % of the work from one call to the next is Adam.step: 2.00 ms of 10.0 ms"
+    )
+    assert finding.severity == "low" and finding.advice.startswith("give the optimizer fused=True")
+    assert not told(0.5) and not told(2.0, "LBFGS.step") and not told(2.0, "aten::add")
+    assert not told(2.0, line="opt = Adam(net.parameters(), fused=True)")
+
+
 def test_what_passes_between_calls_is_told_where_no_profile_has_it(profiled: Case) -> None:
     """Noise drawn once for 32 calls, of which five were profiled: 71 % of the loop."""
 

@@ -180,7 +180,7 @@ torch._inductor.config.cpp.simdlen = 1
 def f(x):
     return torch.tanh(x) * 2
 
-x = torch.randn(1000, 400)
+x = torch.randn(4000, 400)
 for _ in range(12):
     f(x)
 print("said by the program")

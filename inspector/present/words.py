@@ -66,8 +66,8 @@ RULES: dict[str, Plain] = {
         "It is compiled again and again", "something that compiled code relies on changed between calls"
     ),
     "outside_compiled": Plain(
-        "Most of it is not compiled",
-        "most of the time passes, or of the work is done, outside of what is compiled",
+        "Work is done outside of what is compiled",
+        "much of the time passes, or of the work is done, outside of what is compiled",
     ),
     "host_bound": Plain(
         "Much time goes to Python and launching",

@@ -1,7 +1,7 @@
 """Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
 few or where nobody reads the places, Fourier transforms of a length with a large prime factor, depthwise
-convolutions over a few taps or over many, some operators on complex numbers, bases that are made whole and
-not read.
+convolutions over a few taps or over many, means over large windows, some operators on complex numbers, bases
+that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -9,7 +9,6 @@ What another size or another way to write it wins was timed: benchmarks/results/
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +20,8 @@ from inspector.explain.claims import on_launch
 from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, on_complex, saved_by_fusing
 from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.least import REACHED, machine_of
+from inspector.explain.rows import MANY, Awkward, Shape, means, product, read_of, rows
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
-from inspector.frozen import dataclass
 from inspector.model.account import Interval
 from inspector.model.explain import Finding
 from inspector.model.fx import FxNode
@@ -32,8 +31,6 @@ from inspector.units import plural
 SMALL_MATRIX = 6
 """Rows and columns of what generated code multiplies faster than a library: of 8 torch 2.13 makes code for a
 CPU that takes 50 times as long, and of 16 a GPU's library is faster."""
-MANY_MATRICES = 100
-"""Of fewer, a product takes as long as its launch."""
 LARGE_PRIME = 60
 """Lengths with a larger prime factor took 1.9 to 9.9 times as long as the next one without."""
 LONGEST = 1 << 24
@@ -98,27 +95,6 @@ _FORMULAS: Interval = (0.4, 0.9)
 """Saved of what such a call takes on a CPU, where LAPACK has each matrix by itself."""
 _ROTATIONS: Interval = (0.0, 0.9)
 """The same of singular values, for what one can do without: rotations were 2.5 to 8 times as fast."""
-FEW = 2
-"""Of a row's smallest or largest elements: of so many each is a minimum or maximum of what is left."""
-SHORT_ROW = 64
-"""Elements of a row whose smallest two were found 1.5 to 3.4 times as fast so on a CPU; of 512 1.4 times."""
-_SMALLEST: Interval = (0.3, 0.7)
-NETWORK_ROW = 31
-"""Elements of a row that pairs of minimum and maximum put in order."""
-_SORTED: Interval = (0.45, 0.93)
-"""Saved so of what sorting them or their median takes on a CPU: of rows a half to two thirds, of windows that
-lie side by side, whose columns fill vectors, nine tenths."""
-SORTED_ALONE = 1024
-"""Elements of a row that numpy sorts in less time: it keeps no indices, and has vectors for it."""
-_MIDDLING = 256
-_BESIDE_ATEN: dict[str, tuple[Interval, Interval]] = {
-    "float32": ((0.06, 0.18), (0.06, 0.3)),
-    "float64": ((0.12, 0.22), (0.12, 0.6)),
-    "int32": ((0.08, 0.18), (0.08, 0.4)),
-    "int64": ((0.15, 0.26), (0.15, 0.85)),
-}
-"""numpy's time in one thread over ATen's in two, of rows of 32 to `_MIDDLING`, and of up to `SORTED_ALONE`
-elements (numpy 2.4, AVX-512; benchmarks/results/awkward-calls.txt)."""
 _SCANS: Interval = (0.5, 0.75)
 """Saved of what a `logcumsumexp` takes on a CPU, one element after the other with two exponentials each."""
 _AS_DOUBLES = (
@@ -137,21 +113,6 @@ LONG = 10
 """Times one side of a matrix over the other from which its whole basis is what takes the time."""
 _BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
 """The same of decompositions of such matrices; on a GPU nobody timed them."""
-# 2, -1, dim=1
-_DIM = re.compile(r"(?:dim ?= ?)?(-?\d+)$")
-_Shape = tuple[int | None, ...]
-"""None for what is symbolic; empty for what is no tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Awkward:
-    """What is done (a kind's name), on what, how to do without, and what part of the time that saves."""
-
-    kind: str
-    given: str
-    advice: str
-    saved: Interval
-    why: str = "which libraries do badly"
 
 
 _Item = tuple[float, GraphCase, Launch, Awkward]
@@ -297,7 +258,9 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
     if name in _SYSTEMS and not gpu:
         return _systems(name, shapes[0])
     if name in ("topk", "sort", "median") and not gpu:
-        return _rows(name, node, nodes, shapes[0], threads)
+        return rows(name, node, nodes, shapes[0], threads)
+    if name == "avg_pool2d" and not gpu:
+        return means(node, shapes[0])
     if name == "logcumsumexp" and not gpu:
         shape = "x".join("n" if size is None else str(size) for size in shapes[0])
         return Awkward(name, f"tensors of {shape}", _AS_DOUBLES, _SCANS)
@@ -307,12 +270,12 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
     return None
 
 
-def _systems(name: str, shape: _Shape) -> Awkward | None:
+def _systems(name: str, shape: Shape) -> Awkward | None:
     rows, columns = shape[-2:] if len(shape) > 2 else (None, None)
     if rows is None or rows != columns or not 1 < rows <= SMALL_SYSTEM:
         return None
-    many = _product(shape[:-2])
-    if many is not None and many < MANY_MATRICES:
+    many = product(shape[:-2])
+    if many is not None and many < MANY:
         return None
     called, formula = _SYSTEMS[name]
     count = "many" if many is None else f"{many:,}"
@@ -321,70 +284,11 @@ def _systems(name: str, shape: _Shape) -> Awkward | None:
     return Awkward(called, f"{count} matrices of {rows}x{rows}", advice, saved)
 
 
-def _rows(
-    name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, threads: int
-) -> Awkward | None:
-    """Of the last dimension: what is strided a library copies first."""
-    numbers = [int(match[1]) for text in node.arguments[1:] if (match := _DIM.match(text)) is not None]
-    few, dims = (numbers[0] if numbers else 0, numbers[1:]) if name == "topk" else (0, numbers)
-    length = shape[-1] if shape else None
-    many = _product(shape[:-1])
-    if length is None or length < 2 or (dims[:1] or [-1])[0] not in (-1, len(shape) - 1):
-        return None
-    if many is not None and many < MANY_MATRICES:
-        return None
-    given = f"{'many' if many is None else f'{many:,}'} rows of {length}"
-    if name == "topk":
-        advice = (
-            "take a minimum or maximum, hide it where torch.arange is its place, and take the next one: "
-            "Inductor has code for both"
-        )
-        return Awkward(name, given, advice, _SMALLEST) if 0 < few <= FEW and length <= SHORT_ROW else None
-    if _read(node, nodes) != {"0"}:
-        return None
-    if length > NETWORK_ROW:
-        return _sorted_alone(name, node, nodes, length, given, threads) if length <= SORTED_ALONE else None
-    advice = (
-        "put their columns in order with torch.minimum and torch.maximum of neighbours, in as many turns as "
-        "there are columns: one kernel of vectors"
-    )
-    return Awkward(name, given, advice, _SORTED)
-
-
-def _sorted_alone(
-    name: str, node: FxNode, nodes: Mapping[str, FxNode], length: int, given: str, threads: int
-) -> Awkward | None:
-    """Values without their places, as numpy sorts them in one thread."""
-    of = nodes.get(node.arguments[0])
-    dtype = of.meta.dtype if of is not None and of.meta is not None else ""
-    if name != "sort" or not threads or dtype not in _BESIDE_ATEN:
-        return None
-    ratios = _BESIDE_ATEN[dtype][length > _MIDDLING]
-    most, least = (max(1 - ratio * threads / 2, 0.0) for ratio in ratios)
-    advice = (
-        "nobody reads where the elements lay: sort the values alone in a torch.library.custom_op (with "
-        "register_fake), torch.from_numpy(numpy.sort(x.numpy())), which keeps no indices and sorts by vectors"
-    )
-    return Awkward(name, given, advice, (least, most)) if most else None
-
-
-def _product(sizes: _Shape) -> int | None:
-    """None where one of them is symbolic."""
-    known = [size for size in sizes if size is not None]
-    return math.prod(known) if len(known) == len(sizes) else None
-
-
-def _read(node: FxNode, nodes: Mapping[str, FxNode]) -> set[str] | None:
-    """Which of its results anybody reads; None where more than those are told of."""
-    users = [nodes[user] for user in node.users if user in nodes and nodes[user].kind == "getitem"]
-    return {user.arguments[1] for user in users} if len(users) == len(node.users) else None
-
-
-def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, gpu: bool) -> Awkward | None:
+def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: Shape, gpu: bool) -> Awkward | None:
     """Of a matrix of many rows or columns whose longer basis, ``U`` or ``Vh``, nobody reads: the other one is
     the same without `full_matrices`."""
     rows, columns = shape[-2:] if len(shape) > 1 else (None, None)
-    read = _read(node, nodes)
+    read = read_of(node, nodes)
     if rows is None or columns is None or read is None:
         return None
     if not (rows >= LONG * columns and "0" not in read) and not (columns >= LONG * rows and "2" not in read):
@@ -399,15 +303,15 @@ def _bases(node: FxNode, nodes: Mapping[str, FxNode], shape: _Shape, gpu: bool) 
     )
 
 
-def _shape(node: FxNode | None) -> _Shape:
+def _shape(node: FxNode | None) -> Shape:
     sizes = node.meta.shape if node is not None and node.meta is not None else ()
     return tuple(size if isinstance(size, int) else None for size in sizes)
 
 
-def _products(first: _Shape = (), second: _Shape = (), *, gpu: bool, numbers: bool = False) -> Awkward | None:
+def _products(first: Shape = (), second: Shape = (), *, gpu: bool, numbers: bool = False) -> Awkward | None:
     sides = [size for size in (*first[1:], *second[1:]) if size is not None and size <= SMALL_MATRIX]
     many = first[0] if first else None
-    if len(first) != 3 or len(sides) != 4 or (many is not None and many < MANY_MATRICES) or (numbers and gpu):
+    if len(first) != 3 or len(sides) != 4 or (many is not None and many < MANY) or (numbers and gpu):
         return None
     count = "many" if many is None else f"{many:,}"
     what = "{} matrices of {}x{} by {}x{}".format(count, *sides)
@@ -422,7 +326,7 @@ def _products(first: _Shape = (), second: _Shape = (), *, gpu: bool, numbers: bo
     )
 
 
-def _transforms(shape: _Shape, dims: str) -> Awkward | None:
+def _transforms(shape: Shape, dims: str) -> Awkward | None:
     lengths = [shape[int(dim)] or 1 for dim in re.findall(r"\d+", dims) if int(dim) < len(shape)]
     length = max((size for size in lengths if size <= LONGEST), key=_largest_prime, default=1)
     if (prime := _largest_prime(length)) <= LARGE_PRIME:
@@ -436,7 +340,7 @@ def _transforms(shape: _Shape, dims: str) -> Awkward | None:
     )
 
 
-def _convolutions(given: _Shape = (), weight: _Shape = (), *, gpu: bool, back: bool) -> Awkward | None:
+def _convolutions(given: Shape = (), weight: Shape = (), *, gpu: bool, back: bool) -> Awkward | None:
     channels, each, taps = weight if len(weight) == 3 else (None, None, None)
     if len(given) != 3 or channels is None or each is None or taps is None:
         return None

@@ -29,6 +29,8 @@ from inspector.units import duration, percent, plural
 
 _LEAST_PART = 0.05
 """Of what passes between the calls: a line with less is not what to begin with."""
+_WORTH_A_WORD = 0.1
+"""Of the work: a step that takes less gains less by being fused than two runs differ by."""
 _SHOWN = 3
 """Operators that a sentence names."""
 _BACKWARD = re.compile(r"^(\w+?)(?:Backward)+\d*$")
@@ -141,6 +143,7 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
     of_work = _sum(outside) / _sum(blocks)
     share = max(of_call, of_work)
     if share < MOST:
+        yield from _unfused_step(case, outside, _sum(blocks))
         return
     if of_call >= of_work:
         # Short kernels: how many there are is what takes the host's time.
@@ -170,6 +173,31 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
         how="measured",
         share=min(share, 1.0),
     )
+
+
+def _unfused_step(case: Case, outside: Sequence[Block], work_ms: float) -> Iterator[Finding]:
+    """An optimizer's step that has one kernel for what it does in many, where it is a part worth a word."""
+    for block in sorted(outside, key=_took, reverse=True):
+        name = block.operators[0].removesuffix(_STEP)
+        if name == block.operators[0] or name not in _FUSED or _asks_fused(case):
+            continue
+        part = _took(block) / work_ms
+        if part >= _WORTH_A_WORD:
+            yield Finding(
+                rule="outside_compiled",
+                severity="low",
+                title=(
+                    f"{percent(part)} of the work from one call to the next is {block.operators[0]}: "
+                    f"{duration(_took(block))} of {duration(work_ms)}, one operator after the other"
+                ),
+                graph=None,
+                cost_ms=None,
+                evidence=tuple(_evidence(case, [block]))[:_SHOWN],
+                advice=_advice(case, [block]),
+                how="measured",
+                share=part,
+            )
+        return
 
 
 def _as_usual(case: Case, totals: SideTotals, blocks: Sequence[Block]) -> list[Block]:
