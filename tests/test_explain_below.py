@@ -202,6 +202,18 @@ def test_a_dtype_without_vectors_is_the_reason_in_loops_that_touch_it() -> None:
     assert "int16" not in cpu_not_vectorized._reason(floats, source)[0]
 
 
+def test_a_last_dimension_that_fills_no_vector_is_the_reason_where_all_of_the_loop_is_a_tail() -> None:
+    """A softmax over five modes of travel: g++ gets a loop over them, one by one."""
+    head = "for(int64_t {0}=static_cast<int64_t>({1}L); {0}<static_cast<int64_t>({2}L); {0}+={3}L)\n{{\n"
+    tail = "for (int64_t x1_tail = static_cast<int64_t>(0L);x1_tail < static_cast<int64_t>(5L); x1_tail++)\n"
+    work = "{\nauto tmp0 = in_ptr0[static_cast<int64_t>(x1_tail + 5L*x0)];\n}\n}\n}\n"
+    for last, short in ((5, True), (64, False)):
+        (nest,) = loop_nests(head.format("x0", 0, 1200, 1) + head.format("x1", 0, last, 16) + tail + work)
+        reason, advice = cpu_not_vectorized._reason(nest, "")
+        assert (reason == "its innermost loop has 5 elements, fewer than the 16 of a vector") == short
+        assert ("[4, n] rather than [n, 4]" in advice) == short
+
+
 def test_divisions_of_integers_go_lane_by_lane() -> None:
     head = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(64L); x0+=16L)"
     body = "\n{\n    auto tmp0 = at::vec::VectorizedN<int64_t,2>::loadu(in_ptr0 + x0, 16);\n%s}\n"

@@ -38,6 +38,10 @@ DIVISION = "integer division"
 
 _MOST_LINES = 500_000
 """Of a kernel's source: the longest of 2,275 in programs by other hands has 20,382."""
+LONG_LAST = (
+    "let a long dimension lie last in these tensors ([4, n] rather than [n, 4]): vectors are filled along "
+    "the last one"
+)
 GAIN = 4.0
 """What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
 
@@ -60,7 +64,8 @@ class LoopNest:
     divisions: int = 0
     filled: tuple[int, int] | None = None
     """Of a loop that goes on by vectors and ends within the first: how many elements it has, of how many that
-    a step holds. Such a load is masked, and costs what a full one does or more."""
+    a step holds. Such a load is masked, and costs what a full one does or more; or all of it is a tail, which
+    goes one by one."""
 
     @property
     def scalar(self) -> bool:
@@ -216,5 +221,5 @@ def _nest(text: str, line: int) -> LoopNest:
         lanes=lanes[1] or lanes[2] if lanes else DIVISION if divisions else "",
         text=text,
         divisions=divisions,
-        filled=filled if vectorised else None,
+        filled=filled,
     )

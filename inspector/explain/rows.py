@@ -32,6 +32,7 @@ lie side by side, whose columns fill vectors, nine tenths."""
 SORTED_ALONE = 1024
 """Elements of a row that numpy sorts in less time: it keeps no indices, and has vectors for it."""
 _MIDDLING = 256
+"""Elements of a row: of longer ones numpy wins less."""
 _BESIDE_ATEN: dict[str, tuple[Interval, Interval]] = {
     "float32": ((0.06, 0.18), (0.06, 0.3)),
     "float64": ((0.12, 0.22), (0.12, 0.6)),

@@ -15,7 +15,7 @@ from inspector.analysis.divisions import DIVIDE
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
-from inspector.explain.cpp_loops import DIVISION, GAIN, LoopNest, loop_nests
+from inspector.explain.cpp_loops import DIVISION, GAIN, LONG_LAST, LoopNest, loop_nests
 from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.in_vain import KEPT_PADDING, PADDED
 from inspector.explain.launches import code_line
@@ -260,6 +260,9 @@ def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
         return f"{nest.lanes} goes lane by lane", _FLOATS
     if nest.lanes:
         return f"the vector form of {nest.lanes} goes lane by lane", _OTHER_OPERATOR
+    if nest.filled is not None and not nest.vectorised:
+        held, lanes = nest.filled
+        return f"its innermost loop has {held} elements, fewer than the {lanes} of a vector", LONG_LAST
     strided = _strided(nest)
     if strided >= _MANY_STRIDED:
         return f"{strided} addresses skip over elements in its innermost loop", _SIDE_BY_SIDE

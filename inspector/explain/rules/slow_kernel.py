@@ -14,7 +14,7 @@ from inspector.analysis.dataflow import draws_seeds, operator
 from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.cpp_loops import loop_nests
+from inspector.explain.cpp_loops import LONG_LAST, loop_nests
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import FACTOR, FAR_OFF
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
@@ -39,10 +39,6 @@ from inspector.units import plural, ratio, size
 
 _GATHERS = ", as it fetches elements by index"
 _FETCHES = frozenset({"index", "_unsafe_index", "gather", "index_select", "take", "embedding"})
-_SHORT_ADVICE = (
-    "let a long dimension lie last in these tensors ([4, n] rather than [n, 4]): vectors are filled along "
-    "the last one"
-)
 _GATHER_ADVICE = (
     "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
 )
@@ -94,7 +90,7 @@ def find(case: Case) -> Iterable[Finding]:
         text = f"a loop by vectors of {lanes} elements over {held}"
         evidence.insert(1, graph.place("output_code.py", code_line(launch.kernel, line), text))
     more = f", and {plural(len(slow) - 1, 'other kernel')} like it" if len(slow) > 1 else ""
-    alone = PADDED if bounded else _SHORT_ADVICE if short is not None else _advice(case, graph)
+    alone = PADDED if bounded else LONG_LAST if short is not None else _advice(case, graph)
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
