@@ -285,6 +285,15 @@ def test_what_is_lost_by_less_than_two_runs_differ_by_stands_behind_what_takes_m
         assert order[0][0].rule == first, share
 
 
+def test_what_a_part_loses_stands_first_only_where_the_call_is_slower() -> None:
+    """Drawn places lost 5.78 of 54 ms, a sort that eager has too could save 18.8: runs differed on both."""
+    lost, much = replace(claiming(5.8, "medium"), rule="lost"), replace(claiming(18.8, "medium"), rule="sort")
+    for outcome, first in (("slower", "lost"), ("unknown", "sort"), ("same", "sort"), ("faster", "sort")):
+        times = Times(54.0, 46.0, outcome=outcome)
+        order = sorted(((lost, Stage.LOST), (much, Stage.CODE)), key=lambda item: rank(*item, times))
+        assert order[0][0].rule == first, outcome
+
+
 # -- there is always an answer
 
 
