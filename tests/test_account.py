@@ -27,6 +27,7 @@ from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.explain.times import Times
 from inspector.explain.verdict import verdict
 from inspector.model.account import HOST, Account, Claim, ClaimHow, Part
+from inspector.model.calls import Outcome
 from inspector.model.explain import Explanation, Finding, FindingOf, Host, Severity
 from inspector.model.peaks import Peaks
 from inspector.present.account import account_lines, loss_lines
@@ -288,9 +289,12 @@ def test_what_is_lost_by_less_than_two_runs_differ_by_stands_behind_what_takes_m
 def test_what_a_part_loses_stands_first_only_where_the_call_is_slower() -> None:
     """Drawn places lost 5.78 of 54 ms, a sort that eager has too could save 18.8: runs differed on both."""
     lost, much = replace(claiming(5.8, "medium"), rule="lost"), replace(claiming(18.8, "medium"), rule="sort")
-    for outcome, first in (("slower", "lost"), ("unknown", "sort"), ("same", "sort"), ("faster", "sort")):
+    cases: dict[Outcome, str] = {"slower": "lost", "unknown": "sort", "same": "sort", "faster": "sort"}
+    for outcome, first in cases.items():
         times = Times(54.0, 46.0, outcome=outcome)
-        order = sorted(((lost, Stage.LOST), (much, Stage.CODE)), key=lambda item: rank(*item, times))
+        order = sorted(
+            ((lost, Stage.LOST), (much, Stage.CODE)), key=lambda item: rank(item[0], item[1], times)
+        )
         assert order[0][0].rule == first, outcome
 
 
