@@ -101,7 +101,8 @@ class Side:
 
     def time_calls(self) -> Timed | None:
         """The ledger of a steady call, and what each launch took; None where no call was timed."""
-        if measured_times(self.run).compiled_ms is None:
+        times = measured_times(self.run)
+        if times.compiled_ms is None:
             return None
         explanation = self._explanation
         if explanation is None:
@@ -116,7 +117,7 @@ class Side:
             for part in explanation.account.parts:
                 if part.how == "replayed" and len(part.launches) == 1:
                     launches[part.launches[0]] = part.ms
-        again, beside = call_again(self.run), None
+        again, beside = call_again(self.run, times.phase), None
         if again is not None and explanation.sides is not None:
             beside = ledger_again(explanation.ledger, explanation.sides, again.median_ms)
         busy = explanation.quality == "busy"

@@ -536,7 +536,8 @@ def test_random_numbers_are_blamed_for_no_more_than_what_draws_them_took(softmax
     assert said(3.0, 3.0) == [pytest.approx((1.0, 3.0))]
     assert said(1.0, 5.0) == []
     # Drawn places of which elements are fetched, 14.3 ms for 8.55: drawn by ATen it took as long.
-    leaf = replace(leaf, body=replace(body, indexing=(("index1", "indirect0"),)))
+    drawn = (*body.lines, "set_indirect0 = self.set_indirect0(rand)")
+    leaf = replace(leaf, body=replace(body, lines=drawn, indexing=(("index1", "indirect0"),)))
     assert said(6.0, 0.0) == []
 
 

@@ -377,28 +377,31 @@ class _Finder:
     def _other_slices(self, one: FusionGroup, two: FusionGroup, shared: Sequence[Access]) -> str:
         """That the two go in the same order over all that they share, and each over a slice with other
         extents. Empty elsewhere."""
-        said = ""
-        for access in shared:
-            first, second = (self._walks(group, access.memory) for group in (one, two))
-            orders = {order for order, _ in first | second}
-            extents = [sorted({extents for _, extents in walks}) for walks in (first, second)]
-            if len(orders) != 1 or not all(extents) or not set(extents[0]).isdisjoint(extents[1]):
-                return ""
-            said = (
-                said
-                or f"of {access.buffer} the one reads {_sizes(extents[0])}, the other {_sizes(extents[1])}"
-            )
-        return said
+        slices = [self._slices(one, two, access) for access in shared]
+        return slices[0] if slices and all(slices) else ""
 
-    def _walks(self, group: FusionGroup, memory: str) -> set[tuple[str, tuple[int | str, ...]]]:
-        """In which orders and over which extents a group goes through a buffer, wherever it begins."""
-        own = (self.leaves[name] for name in group.nodes if name in self.leaves)
-        return {
-            (_OFFSET.sub("", dep.index), tuple(extent for _, extent in dep.ranges))
-            for leaf in own
-            for dep in (*leaf.writes, *leaf.reads)
-            if dep.index is not None and self.memory.root(dep.buffer) == memory
-        }
+    def _slices(self, one: FusionGroup, two: FusionGroup, access: Access) -> str:
+        """Of one buffer, wherever they begin."""
+        first, second = (
+            {
+                (_OFFSET.sub("", dep.index or ""), tuple(extent for _, extent in dep.ranges))
+                for dep in self._deps(group, access.memory)
+            }
+            for group in (one, two)
+        )
+        extents = [sorted({extents for _, extents in walks}) for walks in (first, second)]
+        if len({order for order, _ in first | second}) != 1 or not all(extents):
+            return ""
+        if not set(extents[0]).isdisjoint(extents[1]):
+            return ""
+        return f"of {access.buffer} the one reads {_sizes(extents[0])}, the other {_sizes(extents[1])}"
+
+    def _deps(self, group: FusionGroup, memory: str) -> Iterator[Dependency]:
+        """How the leaves of a group address a buffer: of each its writes first."""
+        for leaf in (self.leaves[name] for name in group.nodes if name in self.leaves):
+            for dep in (*leaf.writes, *leaf.reads):
+                if dep.index is not None and self.memory.root(dep.buffer) == memory:
+                    yield dep
 
     def _written_otherwise(self, one: FusionGroup, two: FusionGroup) -> bool:
         """Whether both reduce as much to as many results, in loops that are split in other ways."""
@@ -416,14 +419,12 @@ class _Finder:
         return f"{access.buffer} is addressed differently"
 
     def _index_of(self, group: FusionGroup, memory: str) -> str:
-        for name in group.nodes:
-            leaf = self.leaves.get(name)
-            for dep in (*leaf.writes, *leaf.reads) if leaf else ():
-                if dep.index is not None and self.memory.root(dep.buffer) == memory:
-                    loops = ", ".join(f"{variable}: {extent}" for variable, extent in dep.ranges)
-                    text = f"[{dep.index}]" + (f" {{{loops}}}" if loops else "")
-                    return text if len(text) <= _LONG_INDEX else ""
-        return ""
+        dep = next(self._deps(group, memory), None)
+        if dep is None:
+            return ""
+        loops = ", ".join(f"{variable}: {extent}" for variable, extent in dep.ranges)
+        text = f"[{dep.index}]" + (f" {{{loops}}}" if loops else "")
+        return text if len(text) <= _LONG_INDEX else ""
 
 
 def _sizes(extents: Sequence[Sequence[int | str]]) -> str:

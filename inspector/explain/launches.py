@@ -80,7 +80,7 @@ def indexed_by_data(leaf: SchedulerNode) -> bool:
     an interpolation."""
     sources: dict[str, set[str]] = {}
     # Most bodies have no such index, and their values need not be followed.
-    for line in leaf.body.lines if leaf.body is not None and _indirect(leaf) else ():
+    for line in leaf.body.lines if leaf.body is not None and fetches(leaf) else ():
         value = _VALUE.match(line)
         if value is None:
             continue
@@ -106,7 +106,8 @@ def _by_row(body: LoopBody) -> bool:
     return bool(last) and all(own.search(text) for _, text in body.indexing if "indirect" in text)
 
 
-def _indirect(leaf: SchedulerNode) -> bool:
+def fetches(leaf: SchedulerNode) -> bool:
+    """Whether it reads or writes at places that it works out or loads."""
     return leaf.body is not None and any("set_indirect" in line for line in leaf.body.lines)
 
 
@@ -115,7 +116,7 @@ def is_copy(leaf: SchedulerNode) -> bool:
     added up."""
     if leaf.body is None:
         return False
-    if _indirect(leaf) or any("self.scan" in line for line in leaf.body.lines):
+    if fetches(leaf) or any("self.scan" in line for line in leaf.body.lines):
         return False
     operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
     return {"load", "store"} <= operations <= _MOVES

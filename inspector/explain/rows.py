@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from inspector.frozen import dataclass
 from inspector.model.account import Interval
@@ -116,9 +116,13 @@ def means(node: FxNode, shape: Shape) -> Awkward | None:
     window = window * 2 if len(window) == 1 else window
     if math.prod(window) < LARGE_WINDOW or not step or set(step) != {1}:
         return None
-    what = "x".join("n" if size is None else str(size) for size in shape)
-    given = f"windows of {'x'.join(map(str, window))} in tensors of {what}"
+    given = f"windows of {in_words(window)} in tensors of {in_words(shape)}"
     return Awkward("means", given, _RUNNING_SUMS, _MEANS)
+
+
+def in_words(sizes: Iterable[int | None]) -> str:
+    """`1x4x360xn`, with an n for what is symbolic."""
+    return "x".join("n" if size is None else str(size) for size in sizes)
 
 
 def product(sizes: Shape) -> int | None:

@@ -233,18 +233,15 @@ def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
 
 def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
     """One pass over all callables of the first rank; None without steady calls."""
-    return _per_call(_of_main_phase(_called(processes)))
+    called = _called(processes)
+    return _per_call(of_phase(called, main_phase(called)))
 
 
-def call_again(run: Run) -> Steady | None:
-    """The same call in the run that was profiled, where most of its calls were not; None where that can't be
-    told."""
+def call_again(run: Run, phase: Phase | None) -> Steady | None:
+    """The same call, of that phase, in the run that was profiled, where most of its calls were not; None
+    where that can't be told."""
     again = {variant.variant: variant.processes for variant in run_again(run.variants)}
-    return _one_call(_of_main_phase(_called(again.get("compiled", ()))))
-
-
-def _of_main_phase(called: Sequence[CompiledCallable]) -> list[CompiledCallable]:
-    return of_phase(called, main_phase(called))
+    return _one_call(of_phase(_called(again.get("compiled", ())), phase))
 
 
 def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:

@@ -109,7 +109,7 @@ def find(case: Case) -> Iterable[Finding]:
     _, _, graph, launch = costly[0]
     # Nothing quicker is known then: ATen's own kernel takes as long, and there is nothing to sort.
     by_data = _by_data(launch)
-    quick = not by_data and (graph.name, launch.call.index) in no_slower_than_aten(case)
+    quick = not by_data and _place(costly[0]) in no_slower_than_aten(case)
     sorting = _sorting_ms(case, graph, launch)
     cells = _few_cells(graph, launch) if graph.gpu else 0
     slower = sorting > graph.ms(launch)
@@ -194,11 +194,7 @@ def _lost(case: Case, costly: Sequence[_Costly]) -> list[tuple[int, Block, float
     """Blocks that surely take longer than in eager, with their places, and what they lost by adding so."""
     lost = []
     for number, block in case.slower:
-        own = [
-            ms
-            for ms, _, graph, launch in costly
-            if launch.role != "fallback" and (graph.name, launch.call.index) in block.launches
-        ]
+        own = [item[0] for item in costly if item[3].role != "fallback" and _place(item) in block.launches]
         if own:
             lost.append((number, block, min(sum(own), block.difference_ms)))
     return lost

@@ -20,7 +20,7 @@ from inspector.explain.claims import on_launch
 from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, on_complex, saved_by_fusing
 from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.least import REACHED, machine_of
-from inspector.explain.rows import MANY, Awkward, Shape, means, product, read_of, rows
+from inspector.explain.rows import MANY, Awkward, Shape, in_words, means, product, read_of, rows
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Interval
 from inspector.model.explain import Finding
@@ -262,8 +262,7 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
     if name == "avg_pool2d" and not gpu:
         return means(node, shapes[0])
     if name == "logcumsumexp" and not gpu:
-        shape = "x".join("n" if size is None else str(size) for size in shapes[0])
-        return Awkward(name, f"tensors of {shape}", _AS_DOUBLES, _SCANS)
+        return Awkward(name, f"tensors of {in_words(shapes[0])}", _AS_DOUBLES, _SCANS)
     if name in _COMPLEX and not gpu and (name == "polar" or any(map(is_complex, given))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)

@@ -87,7 +87,7 @@ def _finding(case: Case, item: FrameFailure, told: bool) -> Finding:
         advice=_cured(case, item) or (_of_loop(item) if in_loop(case, item) else _advice(item, sized)),
         how="measured",
         share=share,
-        trial=_EACH_SIZE if sized and item.failed else hinted(failure.hint),
+        trial=_EACH_SIZE if sized else hinted(failure.hint),
     )
 
 
@@ -107,8 +107,8 @@ def _of_loop(item: FrameFailure) -> str:
 
 
 def _for_fixed_sizes(case: Case, item: FrameFailure) -> bool:
-    """Whether it was compiled before, and compiled again as a size had changed, so with a symbol for it."""
-    return any(
+    """Whether it failed when it was compiled again as a size had changed, so with a symbol for it."""
+    return item.failed and any(
         event.kind == "recompile" and event.frame == item.frame and _SIZE_CHANGED in event.reason
         for event in case.events
     )
@@ -125,7 +125,7 @@ def _advice(item: FrameFailure, sized: bool = False) -> str:
         return "use a GPU of CUDA capability 7.0 or newer, or leave torch.compile out"
     if "fake impl" in item.failure.error:
         return "give the operator a fake implementation: @OP.register_fake, which returns an empty result"
-    if item.failed and sized:
+    if sized:
         return _FIXED
     if item.failed:
         return "change what the error names, or leave that function out: @torch.compiler.disable"

@@ -136,7 +136,7 @@ def find(case: Case) -> Iterable[Finding]:
     asked = [broken for broken in breaks if decides(case, broken.headline, _users(broken))]
     if decides(case, first[1], first[0]):
         reasons = [_BRANCH, *reasons[1:]]
-    hints = _hints(broken for broken in told if broken not in asked)
+    hints = _hints(told)
     where = f" at {first[0].short}" if first[0] is not None else ""
     cured = next(filter(None, map(cure, told)), None)
     # The same break counts each time, as in a summary; its place once.

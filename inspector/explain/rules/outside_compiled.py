@@ -177,27 +177,25 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
 
 def _unfused_step(case: Case, outside: Sequence[Block], work_ms: float) -> Iterator[Finding]:
     """An optimizer's step that has one kernel for what it does in many, where it is a part worth a word."""
-    for block in sorted(outside, key=_took, reverse=True):
-        name = block.operators[0].removesuffix(_STEP)
-        if name == block.operators[0] or name not in _FUSED or _asks_fused(case):
-            continue
-        part = _took(block) / work_ms
-        if part >= _WORTH_A_WORD:
-            yield Finding(
-                rule="outside_compiled",
-                severity="low",
-                title=(
-                    f"{percent(part)} of the work from one call to the next is {block.operators[0]}: "
-                    f"{duration(_took(block))} of {duration(work_ms)}, one operator after the other"
-                ),
-                graph=None,
-                cost_ms=None,
-                evidence=tuple(_evidence(case, [block]))[:_SHOWN],
-                advice=_advice(case, [block]),
-                how="measured",
-                share=part,
-            )
+    steps = (block for block in outside if _could_be_fused(case, block.operators[0]))
+    block = max(steps, key=_took, default=None)
+    if block is None or _took(block) < _WORTH_A_WORD * work_ms:
         return
+    part = _took(block) / work_ms
+    yield Finding(
+        rule="outside_compiled",
+        severity="low",
+        title=(
+            f"{percent(part)} of the work from one call to the next is {block.operators[0]}: "
+            f"{duration(_took(block))} of {duration(work_ms)}, one operator after the other"
+        ),
+        graph=None,
+        cost_ms=None,
+        evidence=tuple(_evidence(case, [block]))[:_SHOWN],
+        advice=_advice(case, [block]),
+        how="measured",
+        share=part,
+    )
 
 
 def _as_usual(case: Case, totals: SideTotals, blocks: Sequence[Block]) -> list[Block]:
@@ -249,8 +247,13 @@ def _advice(case: Case, largest: Sequence[Block]) -> str:
     if not names[0].endswith(_STEP):
         library = sum(_took(block) for block in largest if _LIBRARY.search(block.operators[0]))
         return _ADVICE_LIBRARY if library > MOST * _sum(largest) else _ADVICE
-    fused = names[0].removesuffix(_STEP) in _FUSED and not _asks_fused(case)
+    fused = _could_be_fused(case, names[0])
     return f"give the optimizer fused=True, or {_COMPILE_STEP}" if fused else _COMPILE_STEP
+
+
+def _could_be_fused(case: Case, operator: str) -> bool:
+    """Whether it is the step of an optimizer that has one kernel for it, for which nobody asks."""
+    return operator.endswith(_STEP) and operator.removesuffix(_STEP) in _FUSED and not _asks_fused(case)
 
 
 def _asks_fused(case: Case) -> bool:

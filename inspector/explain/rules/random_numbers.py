@@ -20,12 +20,11 @@ from inspector.explain.block_words import both_times, label
 from inspector.explain.bool_stores import bool_stores
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cpp_loops import starts_threads
-from inspector.explain.launches import loop_points
+from inspector.explain.launches import fetches, loop_points
 from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, source_evidence
 from inspector.explain.whole_operators import Slower, found_slower, slower_operators
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
-from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block
 from inspector.units import duration, plural
@@ -131,7 +130,7 @@ def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -
         if (graph.name, launch.call.index) in drawing:
             drawn += min(graph.ms(launch), _drawing_ms(case, graph, launch))
             masks.append(bool_stores(case, graph, launch).ms)
-            fetching = fetching or any(map(_fetches, launch.leaves))
+            fetching = fetching or any(map(fetches, launch.leaves))
     if not whole or not drawn:
         return 0.0, 0.0
     mine = drawn / whole * (block.compiled_ms or 0.0)
@@ -140,10 +139,6 @@ def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -
     most = min(block.difference_ms, max(mine - stored[0], 0.0))
     least = 0.0 if fetching else max(case.least_lost_ms(block) - others - stored[1], 0.0)
     return min(least, most), most
-
-
-def _fetches(leaf: SchedulerNode) -> bool:
-    return leaf.body is not None and any("indirect" in text for _, text in leaf.body.indexing)
 
 
 def _lines(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> tuple[SourceLocation, ...]:
