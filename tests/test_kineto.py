@@ -51,6 +51,24 @@ def test_device_time_equals_an_independent_count_by_kernel(convmixer: Path, name
     assert times.keys() <= facts.keys()
 
 
+def test_what_comes_after_a_step_that_a_profilers_mark_begins_in_is_not_inside_of_it() -> None:
+    """As with an update that is compiled and called in ``Optimizer.step``: a profiler steps at that call."""
+    document = _document(
+        _section("user_annotation", "Optimizer.step#Adan.step", 10.0, 20.0),
+        _section("user_annotation", "ProfilerStep#6", 0.0, 12.0),
+        _section("user_annotation", "ProfilerStep#7", 12.0, 100.0),
+        _section("cpu_op", "aten::lerp_", 15.0, 2.0),
+        _section("cpu_op", "aten::mm", 50.0, 2.0),
+    )
+    profile, problems = read_profile(io.BufferedReader(io.BytesIO(document)), "t.json")
+    assert not problems
+    around = {
+        event.name: [profile.host[outer].name for outer in profile.around(position)]
+        for position, event in enumerate(profile.host)
+    }
+    assert around["aten::lerp_"] == ["Optimizer.step#Adan.step"] and around["aten::mm"] == []
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_every_device_event_has_its_launch_and_operator(convmixer: Path, name: str) -> None:
     profile, _ = load_profile(convmixer / f"{name}.trace.json")

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from inspector.files import open_plain
 from inspector.model.problem import InspectorError, Problem
-from inspector.model.profile import DeviceEvent, DeviceKind, HostEvent, HostKind, Profile
+from inspector.model.profile import STEP_MARK, DeviceEvent, DeviceKind, HostEvent, HostKind, Profile
 
 from .json_stream import JsonItems
 from .locate import is_archive
@@ -181,7 +181,8 @@ class _Collected:
 
 
 def _nested(order: list[HostEvent], origin: float) -> list[HostEvent]:
-    """Each section with the one around it, by time on its thread, and with times from `origin` on."""
+    """Each section with the one around it, by time on its thread, and with times from `origin` on. A mark of
+    a profiler's step is none: it begins where the last one ends, in whatever section that is."""
     nested: list[HostEvent] = []
     open_: list[int] = []
     thread: int | None = None
@@ -191,8 +192,10 @@ def _nested(order: list[HostEvent], origin: float) -> list[HostEvent]:
         start = event.start - origin
         while open_ and start >= nested[open_[-1]].end:
             open_.pop()
-        nested.append(replace(event, start=start, parent=open_[-1] if open_ else -1))
-        open_.append(len(nested) - 1)
+        mark = event.kind == "annotation" and event.name.startswith(STEP_MARK)
+        nested.append(replace(event, start=start, parent=open_[-1] if open_ and not mark else -1))
+        if not mark:
+            open_.append(len(nested) - 1)
     return nested
 
 
