@@ -170,6 +170,29 @@ def test_modules_methods_and_backward_passes_in_all_variants() -> None:
     assert shown["baseline"]["ratio"] > 0 and len(shown["calls"]) == 4
 
 
+UPDATE = """
+    import torch
+    from torch import nn
+    net = nn.Linear(4, 4)
+    @torch.compile(backend="eager")
+    @torch.no_grad()
+    def update(parameters, gradients):
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.sub_(0.1 * gradient)
+    for _ in range(5):
+        net.zero_grad()
+        net(torch.ones(2, 4)).square().sum().backward()
+        update(list(net.parameters()), [parameter.grad for parameter in net.parameters()])
+"""
+
+
+def test_a_backward_pass_is_of_no_call_that_gave_nothing_with_gradients() -> None:
+    """As of an optimizer's update, with gradients on around it."""
+    outcome = captured(script(UPDATE), baseline=False, profile=False)
+    assert outcome.exit_code == 0
+    assert [(item.kind, item.name, item.calls) for item in calls().callables] == [("call", "update", 5)]
+
+
 def test_in_eager_a_handle_shares_all_but_the_calls_of_its_module() -> None:
     import torch
     from torch import nn

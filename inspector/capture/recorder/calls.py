@@ -237,6 +237,8 @@ class Watch:
             Profiling.after,
             Watch.begin_backward,
             Watch.begin_module,
+            Watch.gave,
+            may_have_gradients,
             sizes_of,
             _add_sizes,
             asked_of,
@@ -270,11 +272,16 @@ class Watch:
         self.backward = False
         if entry.kind == "call":
             entry.grad = bool(sys.modules["torch"].is_grad_enabled())
-            self._trained = self._trained or entry.grad
             self._sizes = sizes
         cold = entry.add(milliseconds, cold, sizes, faults)
         self.journal.write_now_and_then()
         return cold
+
+    def gave(self, entry: Entry, result: Any) -> None:
+        """After that, with what the call gave: where nothing in that has gradients, as of an optimizer's
+        update, a backward pass that follows is another's."""
+        if entry.kind == "call" and entry.grad:
+            self._trained = self._trained or may_have_gradients(result)
 
 
 class Call:
@@ -320,7 +327,8 @@ class Call:
         self._cold = self._watch.ended(self._entry, took, cold, self._sizes, faults)
 
     def keep(self, result: Any) -> None:
-        """Of a first call, what it gave beside what it got."""
+        """What it gave; of a first call beside what it got."""
+        self._watch.gave(self._entry, result)
         if self.given is not None and self._watch.results is not None:
             self._watch.results(self._entry.name, self.given, numbers(result))
 
@@ -375,6 +383,18 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     if watch.results is not None and entry.calls == 0:
         call.given = numbers((args, kwargs))
     return call
+
+
+def may_have_gradients(result: Any, depth: int = 3) -> bool:
+    """Whether a backward pass may begin at what a call gave; of objects that are not known it may."""
+    torch: Any = sys.modules["torch"]
+    if type(result) in (torch.Tensor, torch.nn.Parameter):
+        return bool(result.requires_grad)
+    if depth and isinstance(result, (dict, UserDict)):
+        result = list(result.values())
+    if depth and isinstance(result, (list, tuple)):
+        return any(may_have_gradients(part, depth - 1) for part in result)
+    return not (result is None or isinstance(result, (bool, int, float, str)))
 
 
 def asked_of(args: Any, kwargs: Any) -> tuple[tuple[int, ...], ...] | None:
