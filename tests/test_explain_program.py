@@ -461,6 +461,12 @@ print(total, 60 / took)
         ("    kept.append(time.perf_counter())", False),
         ("    total += len(x)", False),
         ("    last = pair.sum()", False),
+        ("    print(pair.sum().item())", False),
+        ("    pair.sum().backward()", True),
+        ("    kept[0] = pair", True),
+        ("    kept[0:1] = sim(x)", True),
+        ("    if value.sum().item() > best: best = 1", True),
+        ("    assert value.isfinite().all()", False),
     ],
 )
 def test_a_job_that_collects_what_compiled_code_gives_measures_all_of_itself(
@@ -470,6 +476,37 @@ def test_a_job_that_collects_what_compiled_code_gives_measures_all_of_itself(
     (region,) = told.regions
     assert region.job == job and region.includes_first_call
     assert bool(list(benchmark_artifact.find(replace(softmax, programs=(told,))))) != job
+
+
+STEPPED = """
+import time, torch
+step = torch.compile(move)
+spent = 0.0
+for frame in range(60):
+    start = time.perf_counter()
+    state = step(state, gain)
+    spent += time.perf_counter() - start
+print(60 / spent)
+"""
+
+
+def test_a_loop_that_goes_on_with_what_compiled_code_gives_is_a_job_and_one_that_repeats_itself_none() -> (
+    None
+):
+    def job(old: str = "", new: str = "") -> bool:
+        (region,) = program(STEPPED.replace(old, new)).regions
+        assert region.includes_first_call
+        return region.job
+
+    assert job()
+    assert not job("state = step(state, gain)", "out = step(state, gain)")
+    # A slow loop of a camera's, whose gain comes of the last frame.
+    assert job("state = step(state, gain)\n", "out = step(camera(), gain)\n    gain = out.mean()\n")
+    # The same data again is a measurement, whatever is done with what comes of it.
+    out = "out = step(x, gain)\n    out.sum().backward()\n"
+    assert not job("state = step(state, gain)\n", out)
+    # But for a training on all of it at once.
+    assert job("state = step(state, gain)\n", f"{out}    optimizer.step()\n")
 
 
 def test_a_script_that_graphs_name_too_is_read_once(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -56,9 +56,58 @@ def feeding(inside: Sequence[ast.stmt], direct: Sequence[ast.Call]) -> list[ast.
 
 def collects(loop: ast.AST, direct: Sequence[ast.Call]) -> bool:
     """Whether a loop adds up, or puts into a list, what comes of one of the `direct` calls in it."""
+    statements = [node for node in ast.walk(loop) if isinstance(node, ast.stmt)]
+    of_them = _coming_of(statements, direct)
+    added = (node.value for node in statements if isinstance(node, ast.AugAssign))
+    called = (node.value for node in statements if isinstance(node, ast.Expr))
+    put = (
+        argument
+        for call in called
+        if isinstance(call, ast.Call) and tail(call) in ("append", "extend")
+        for argument in call.args
+    )
+    return any(map(of_them, (*added, *put)))
+
+
+def works_on(loop: ast.AST, direct: Sequence[ast.Call], waits: Callable[[ast.Call], bool]) -> bool:
+    """Whether a loop gives one of the `direct` calls something else in each round, or an optimizer makes its
+    steps there, and does more with what comes of them than wait for it: one that measures hands over the
+    same, or drops what it gets."""
+    walked = list(ast.walk(loop))
+    statements = [node for node in walked if isinstance(node, ast.stmt)]
+    of_them = _coming_of(statements, direct)
+    pairs = [(target, value) for each in statements for targets, value in _given(each) for target in targets]
+    given = {node.id for target, _ in pairs for node in ast.walk(target) if isinstance(node, ast.Name)}
+    calls = set(map(id, direct))
+    handed = [
+        node
+        for call in walked
+        if isinstance(call, ast.Call) and id(call) in calls
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+        for node in ast.walk(argument)
+        if isinstance(node, ast.Name)
+    ]
+    called = (node.func for node in walked if isinstance(node, ast.Call))
+    steps = any(isinstance(function, ast.Attribute) and function.attr == "step" for function in called)
+    if not steps and not any(node.id in given for node in handed):
+        return False
+
+    def used(node: ast.AST) -> bool:
+        if isinstance(node, ast.Call) and waits(node):
+            return False
+        return (isinstance(node, ast.Name) and of_them(node)) or any(map(used, ast.iter_child_nodes(node)))
+
+    # rows[:, at] = model(x)
+    placed = (value for target, value in pairs if isinstance(target, ast.Subscript))
+    decides = (node.test for node in walked if isinstance(node, ast.If | ast.While))
+    done = (node.value for node in statements if isinstance(node, ast.Expr))
+    return any(map(of_them, (*handed, *placed, *decides))) or any(map(used, done))
+
+
+def _coming_of(statements: Sequence[ast.stmt], direct: Sequence[ast.Call]) -> Callable[[ast.AST], bool]:
+    """Whether an expression has in it what comes of one of the `direct` calls in a loop of `statements`."""
     calls = set(map(id, direct))
     made: set[str] = set()
-    statements = [node for node in ast.walk(loop) if isinstance(node, ast.stmt)]
 
     def of_them(value: ast.AST) -> bool:
         return any(
@@ -70,15 +119,7 @@ def collects(loop: ast.AST, direct: Sequence[ast.Call]) -> bool:
         for targets, value in _given(statement):
             if isinstance(statement, ast.Assign) and of_them(value):
                 made |= {node.id for each in targets for node in ast.walk(each) if isinstance(node, ast.Name)}
-    added = (node.value for node in statements if isinstance(node, ast.AugAssign))
-    called = (node.value for node in statements if isinstance(node, ast.Expr))
-    put = (
-        argument
-        for call in called
-        if isinstance(call, ast.Call) and tail(call) in ("append", "extend")
-        for argument in call.args
-    )
-    return any(map(of_them, (*added, *put)))
+    return of_them
 
 
 def _given(statement: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:

@@ -10,7 +10,18 @@ from dataclasses import replace
 
 from inspector.frozen import dataclass
 
-from .syntax import Function, calls_by_name, collects, dotted, enclosing, feeding, is_compile, nodes, tail
+from .syntax import (
+    Function,
+    calls_by_name,
+    collects,
+    dotted,
+    enclosing,
+    feeding,
+    is_compile,
+    nodes,
+    tail,
+    works_on,
+)
 
 CLOCKS = frozenset(
     {
@@ -94,7 +105,8 @@ def timed_regions(
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
                 looping = isinstance(owner, _Loop) and body is owner.body
-                for region, end, clock in _regions_of_body(tree, body, reaching, waiting, robust):
+                around = owner if looping else None
+                for region, end, clock in _regions_of_body(tree, body, around, reaching, waiting, robust):
                     carried = _carrying(owner, region) if looping else frozenset()
                     taken = _difference_statements(end, clock)
                     rounds = (
@@ -115,6 +127,7 @@ def timed_regions(
 def _regions_of_body(
     tree: ast.Module,
     body: list[ast.stmt],
+    around: ast.AST | None,
     reaching: frozenset[str],
     waiting: frozenset[str],
     robust: bool,
@@ -127,13 +140,15 @@ def _regions_of_body(
         if (place := bisect_right(later, index)) < len(later):
             end = later[place]
             inside = body[index + 1 : end + 1]
-            yield _region(tree, body[index].lineno, inside, reaching, waiting, robust), body[end], clock
+            region = _region(tree, body[index].lineno, inside, around, reaching, waiting, robust)
+            yield region, body[end], clock
 
 
 def _region(
     tree: ast.Module,
     first: int,
     inside: list[ast.stmt],
+    around: ast.AST | None,
     reaching: frozenset[str],
     waiting: frozenset[str],
     robust: bool,
@@ -153,7 +168,8 @@ def _region(
     # What is moved afterwards is the result.
     moves = [call.lineno for call in fed if _is_transfer(call)]
     compiles = [call.lineno for call in calls if is_compile(call)]
-    loops = [node for statement in inside for node in ast.walk(statement) if isinstance(node, _Loop)]
+    loops: list[ast.AST] = [node for each in inside for node in ast.walk(each) if isinstance(node, _Loop)]
+    rounds = loops if around is None else [*loops, around]
     return TimedRegion(
         first=first,
         last=last,
@@ -164,8 +180,14 @@ def _region(
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),
         robust=robust,
-        job=any(collects(loop, direct) for loop in loops),
+        job=any(collects(loop, direct) for loop in loops)
+        or any(works_on(loop, direct, _only_waits) for loop in rounds),
     )
+
+
+def _only_waits(call: ast.Call) -> bool:
+    """Whether a call does nothing with a tensor but to wait for it, or to tell its value."""
+    return tail(call) in WAITS | _READS
 
 
 def _calls_only(compiled: frozenset[str], body: Sequence[ast.stmt], region: TimedRegion) -> bool:

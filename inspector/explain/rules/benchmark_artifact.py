@@ -27,8 +27,9 @@ def find(case: Case) -> Iterable[Finding]:
         regions = [region for region in program.regions if region.calls_compiled]
         # What a job takes has all of it in, as the finding on what compiling costs says.
         measuring = [region for region in regions if not region.job]
-        # Who times calls apart from those, too, knows that the first ones are others.
-        apart = any(region.named or not region.includes_first_call for region in regions)
+        # Who times calls apart from those, too, knows that the first ones are others; and what is around a
+        # job that has them is the time of that job.
+        apart = any(item.named or item.job or not item.includes_first_call for item in regions)
         first = [item for item in measuring if item.includes_first_call and not (item.robust or apart)]
         data = [item for item in measuring if item.data_lines or item.transfer_lines or item.compile_lines]
         if first:
