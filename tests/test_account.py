@@ -441,6 +441,7 @@ def softmax(corpus: Path) -> Case:
             bytes=8_000_000 if item.role == "generated" else 80_000,
             flops=80_000_000 if item.role == "library" else None,
             expected_ms=0.1,
+            in_vectors_ms=0.1,
         )
         for item in graph.launches
     )
@@ -459,7 +460,7 @@ def test_the_least_is_bytes_and_arithmetic_at_what_the_machine_reaches(softmax: 
     assert (low, high, bound) == (pytest.approx(0.8), 1.0, "memory")
     (low, high), _ = least_of(MACHINE, graph, replace(generated, bytes=2_000_000))
     assert (low, high) == (pytest.approx(0.2), pytest.approx(0.4, abs=0.01))
-    (_, high), _ = least_of(MACHINE, graph, replace(generated, bytes=2_000_000, expected_ms=0.3))
+    (_, high), _ = least_of(MACHINE, graph, replace(generated, bytes=2_000_000, in_vectors_ms=0.3))
     assert high == pytest.approx(0.6, abs=0.01), "its arithmetic is an estimate, within a factor of two"
     assert machine_of(softmax) == MACHINE
     unmeasured = replace(softmax, machine={})
@@ -640,9 +641,19 @@ def test_each_part_has_its_three_figures_and_what_is_claimed(softmax: Case, widt
 
 
 def test_a_rounding_error_is_no_sure_gain() -> None:
-    """The least that a part could take is what it took, but for the last digit of a float."""
+    """The least that a part could take is what it took, but for a float's last digit: it is not known, and
+    the estimate is as good as it was."""
     part = Part("mm", 0.3, "profiled", least_ms=(0.1, 0.3 - 1e-16))
     claim = Claim(None, "least", (0.1, 0.2), "estimated")
     rule = Rule("some", Stage.CODE, lambda case: ())
     assert part.least_ms is not None and 0 < part.ms - part.least_ms[1] < 1e-12
-    assert _surely(claim, part, rule).ms == (0.0, 0.2)
+    assert part.surely_over_least_ms(0.0) == 0.0 and _surely(claim, part, rule).ms == (0.1, 0.2)
+
+
+@pytest.mark.parametrize(("most", "low"), [(10.0, 4.0), (9.999, 4.0), (9.9, 0.1), (8.0, 2.0)])
+def test_what_may_need_all_of_its_time_is_no_bound_for_an_estimate(most: float, low: float) -> None:
+    """Beside a kernel that may, one of microseconds that is known leaves the sum not known."""
+    part = Part("a", 10.0, "profiled", block=3, least_ms=(1.0, most))
+    claim = Claim(3, "least", (4.0, 8.0), "estimated")
+    rule = Rule("cpu_not_vectorized", Stage.CODE, lambda _: ())
+    assert _surely(claim, part, rule).ms == (pytest.approx(low), 8.0)

@@ -35,11 +35,10 @@ def busy_reasons(samples: Sequence[LoadSample], alone: bool = True) -> tuple[str
     seconds = last.at - first.at
     reasons = []
     others = _others(first, last, seconds) if alone else None
-    if others is not None:
-        used, stolen, cores, wanted = others
-        if used + wanted - cores > MOST_MISSING * wanted:
-            who = "the hypervisor and other processes" if stolen > used / 2 else "other processes"
-            reasons.append(f"{who} used {used:.1f} of {cores} cores")
+    if others is not None and _missing(others) > MOST_MISSING:
+        used, stolen, cores, _ = others
+        who = "the hypervisor and other processes" if stolen > used / 2 else "other processes"
+        reasons.append(f"{who} used {used:.1f} of {cores} cores")
     waited = _grown(first.waited, last.waited, seconds)
     if waited > MOST_MISSING:
         reasons.append(f"it was ready to run and had no core for {waited * 100:.0f} % of the time")
@@ -54,6 +53,23 @@ def busy_reasons(samples: Sequence[LoadSample], alone: bool = True) -> tuple[str
     return tuple(reasons)
 
 
+def taken_part(samples: Sequence[LoadSample], alone: bool = True) -> float:
+    """The part of a program's time, 0 to 1, that others had between the first and the last sample, or may
+    have had: all of it where a reason of `busy_reasons` says nothing of how much."""
+    if not (reasons := busy_reasons(samples, alone)):
+        return 0.0
+    first, last = samples[0], samples[-1]
+    seconds = last.at - first.at
+    others = _others(first, last, seconds) if alone else None
+    parts = (
+        _missing(others) if others is not None else 0.0,
+        _grown(first.waited, last.waited, seconds),
+        _grown(first.limited, last.limited, seconds),
+    )
+    known = sum(part > MOST_MISSING for part in parts) == len(reasons)
+    return min(max(parts), 1.0) if known else 1.0
+
+
 def gpu_reasons(name: str, load: GpuLoad) -> Iterator[str]:
     """Why times of a GPU are not to be trusted."""
     if load.before is not None and load.before > MOST_MISSING:
@@ -61,6 +77,12 @@ def gpu_reasons(name: str, load: GpuLoad) -> Iterator[str]:
         yield f"others kept GPU {name} at work for {share} of the time before the program began"
     if load.held_down > MOST_MISSING:
         yield f"GPU {name} was slowed down by heat or power for {load.held_down * 100:.0f} % of the time"
+
+
+def _missing(others: tuple[float, float, int, int]) -> float:
+    """Of the cores that the program would use the part that others did."""
+    used, _, cores, wanted = others
+    return (used + wanted - cores) / wanted
 
 
 def _others(first: LoadSample, last: LoadSample, seconds: float) -> tuple[float, float, int, int] | None:
@@ -92,6 +114,15 @@ def run_busy(variants: Iterable[VariantRun], timed: bool = True, profiled: bool 
         for name, load in run.gpus if timed and _uses_gpu(run) else ():
             reasons.update(dict.fromkeys(f"{text}{where}" for text in gpu_reasons(name, load)))
     return tuple(reasons)
+
+
+def run_taken(variants: Iterable[VariantRun]) -> float:
+    """The most that others had, by `taken_part`, of any run whose calls are timed and compared."""
+    parts = [0.0]
+    for run in variants:
+        parts += [taken_part(calls.load, len(run.processes) == 1) for calls in run.processes]
+        parts += [1.0 for name, load in run.gpus for _ in gpu_reasons(name, load) if _uses_gpu(run)]
+    return max(parts)
 
 
 def _uses_gpu(run: VariantRun) -> bool:

@@ -73,6 +73,8 @@ class Launch:
     roofline_fraction: float | None = None
     expected_ms: float | None = None
     """What generated code would take by its bytes and its arithmetic: an estimate."""
+    in_vectors_ms: float | None = None
+    """The same if all of its loops were vectors, as its layouts or its dtypes may forbid on a CPU."""
     bytes_asked: int | None = None
     """Of `bytes` what the program asks for."""
     useful: float = 1.0
@@ -223,6 +225,8 @@ class Case:
     """Processes that compiled: what one of them does between its graphs may be waiting for the others."""
     busy: tuple[str, ...] = ()
     """Why the machine was too busy for its times to be evidence; see inspector.analysis.load."""
+    taken: float = 1.0
+    """The most that others may have had of any run's time, 0 to 1; see there."""
     profile_busy: tuple[str, ...] = ()
     """The same of the runs that only profiles are of: what calls took holds."""
 
@@ -365,6 +369,14 @@ class Case:
         """Whether steady calls run in eager, as a frame was compiled too often for torch to go on with it."""
         limit = any(event.kind == "cache_limit" for event in self.events)
         return limit and sum(graph.runs for graph in self.graphs) < 0.5
+
+    @property
+    def some_in_eager(self) -> float:
+        """The part of steady calls, 0 to 1, that run in eager as a frame was compiled too often; 0 where that
+        is as little as two counts of the same differ by."""
+        limit = any(event.kind == "cache_limit" for event in self.events)
+        compiled = sum(graph.runs for graph in self.graphs if graph.artifacts.phase != "backward")
+        return 1 - compiled if limit and compiled < 1 - RUN_TO_RUN else 0.0
 
     @property
     def kernels_how(self) -> FindingHow:

@@ -213,11 +213,16 @@ def _room(part: Part, over: Over, rule: Rule) -> float:
     return max(most - part.claimed_ms[1], 0.0)
 
 
+_SHORT = 1e-3
+"""Of a part's time: what kernels take that are of microseconds beside one of milliseconds."""
+
+
 def _surely(claim: Claim, part: Part, rule: Rule) -> Claim:
     """What an estimate says that a part could do without at least: no more than it surely takes over the
-    least, where that is known."""
+    least, where that is known. It is not of a kernel that may need all of its time, whatever is known of
+    what is short beside it."""
     guess = (claim.how, claim.over) == ("estimated", "least") and not rule.other_work
-    if not guess or part.least_ms is None or part.least_ms[1] >= part.ms:
+    if not guess or part.least_ms is None or part.least_ms[1] >= (1 - _SHORT) * part.ms:
         return claim
     sure = part.surely_over_least_ms(part.claimed_ms[0])
     return replace(claim, ms=(min(claim.ms[0], sure), claim.ms[1]))

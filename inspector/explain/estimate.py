@@ -174,12 +174,14 @@ def generated_ms(
     device: Peak,
     gpu: bool,
     threads: int,
+    in_vectors: bool = False,
 ) -> float:
-    """A generated kernel: the larger of moving its bytes and doing its arithmetic."""
+    """A generated kernel: the larger of moving its bytes and doing its arithmetic, on a CPU as its `source`
+    does that or `in_vectors` whatever that does."""
     memory = memory_ms(moved, device, gpu) if moved is not None else 0.0
     if gpu:
         return max(memory, _gpu_arithmetic_ms(leaves, points, device), GPU_KERNEL_MS)
-    vectorised = "at::vec::" in source
+    vectorised = in_vectors or "at::vec::" in source
     active = threads if starts_threads(source) else 1
     nanoseconds = sum(
         point_ns(leaf, vectorised) * (count or 0) for leaf, count in zip(leaves, points, strict=True)

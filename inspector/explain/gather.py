@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
-from inspector.analysis.load import run_busy
+from inspector.analysis.load import run_busy, run_taken
 from inspector.analysis.nothing import all_in_eager
 from inspector.analysis.phases import in_phase
 from inspector.analysis.program_calls import calls_by_node, program_graph
@@ -168,6 +168,7 @@ def gather(
         paired_ms=taken.wall_ms,
         ranks=len({graph.rank for graph in run.graphs} - {None}) or 1,
         busy=run_busy(run.variants, profiled=False),
+        taken=run_taken(run.variants),
         profile_busy=run_busy(run.variants, timed=False),
         sides=sides,
         failure=program_failure(run),

@@ -211,10 +211,11 @@ def _launch(
         operations = sum(_flops(node, graph, reader) for node in nodes) or None
     if moved is None and role in (*CALLED, "transfer"):
         moved = _bytes_of(nodes, graph, reader)
-    expected = None
+    expected = in_vectors = None
     if role in ("generated", "copy"):
         source = kernel.source if kernel is not None else ""
         expected = generated_ms(leaves, points, moved, source, device, gpu, threads)
+        in_vectors = generated_ms(leaves, points, moved, source, device, gpu, threads, in_vectors=True)
     measured = timed is not None and timed.own_ms is not None and timed.method == "device"
     if measured:
         assert timed is not None and timed.own_ms is not None
@@ -250,6 +251,7 @@ def _launch(
         restrided=timed.restrided if timed is not None else (),
         roofline_fraction=timed.roofline_fraction if timed is not None else None,
         expected_ms=expected,
+        in_vectors_ms=in_vectors,
         bytes_asked=asked if asked is not None and moved is not None and asked < moved else None,
     )
 

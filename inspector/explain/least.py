@@ -96,7 +96,7 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
         return (least, took), bound
     start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
     asked = launch.useful * (launch.useful_bytes or 0) / launch.bytes if launch.bytes else 1.0
-    usual = max(least / REACHED, FACTOR * (launch.expected_ms or 0.0) * asked)
+    usual = max(least / REACHED, FACTOR * (launch.in_vectors_ms or 0.0) * asked)
     # Of a machine that nobody measured the expectation is an estimate of an estimate.
     usual = usual * (FACTOR if peaks is None else 1.0) + start
     return (least, min(usual, took)), bound
