@@ -267,12 +267,21 @@ def test_gcc_makes_vectors_of_plain_loops_where_that_is_tried(monkeypatch: pytes
 
 def test_what_an_operator_gives_is_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
-    from torch._inductor import lowering
+    from torch._inductor import ir, lowering
 
     aten, kept = torch.ops.aten, []
     value = SimpleNamespace(realize=lambda: kept.append(True))
-    table = {aten.acos.default: lambda x: value, aten.acosh.default: lambda x: value}
+    view = SimpleNamespace(data=object.__new__(ir.BaseView))
+    table = {
+        aten.acos.default: lambda x: value,
+        aten.acosh.default: lambda x: value,
+        aten.select.int: lambda x: view,
+    }
     monkeypatch.setattr(lowering, "lowerings", table)
+    # Of a view that is a copy, as a view has no memory of its own.
+    monkeypatch.setattr(ir.ExternKernel, "copy_input", staticmethod(lambda made: ("a copy of", made)))
+    keep_values("aten.select")
+    assert table[aten.select.int](1) == ("a copy of", view)
     keep_values("aten.acos")
     assert table[aten.acosh.default](1) is value and not kept
     assert table[aten.acos.default](1) is value and kept == [True]

@@ -67,6 +67,9 @@ class LoopNest:
     a step holds. Such a load is masked, and costs what a full one does or more; or all of it is a tail, which
     goes one by one."""
 
+    innermost: int | None = None
+    """Rounds of the last loop that has none inside; None where that is symbolic."""
+
     @property
     def scalar(self) -> bool:
         """Whether it computes one element at a time."""
@@ -202,9 +205,10 @@ def _sum(points: list[int | None]) -> int | None:
 
 
 def _nest(text: str, line: int) -> LoopNest:
-    filled = None
+    filled = last = None
     for match in _LOOP.finditer(text):
         bound, steps = _bound(match), _NUMBER.findall(match["step"])
+        last = match if match["name"].startswith("x") else last
         own = match["name"].startswith("x") and _NUMBER.findall(match["start"]) == ["0"]
         if own and bound and steps and bound < int(steps[0]):
             filled = (bound, int(steps[0]))
@@ -222,4 +226,5 @@ def _nest(text: str, line: int) -> LoopNest:
         text=text,
         divisions=divisions,
         filled=filled,
+        innermost=_bound(last) if last is not None else None,
     )

@@ -347,8 +347,10 @@ def keep_whole(torch: "Any", name: str) -> None:
 
 
 def keep_values(name: str) -> None:
-    """Have all that an operator (``aten.acos``) gives written to memory, and not computed where it is read
-    (torch/_inductor/lowering.py: lowerings; torch/_inductor/ir.py: StorageBox.realize)."""
+    """Have all that an operator (``aten.acos``) gives written to memory, and not computed where it is read,
+    and a copy of what it only views, as ``aten.select`` does (torch/_inductor/lowering.py: lowerings;
+    torch/_inductor/ir.py: StorageBox.realize, ExternKernel.copy_input)."""
+    ir = _module("torch._inductor.ir")
     lowerings = _module("torch._inductor.lowering").lowerings
     for overload in [each for each in lowerings if str(each).rpartition(".")[0] == name]:
         original = lowerings[overload]
@@ -356,6 +358,8 @@ def keep_values(name: str) -> None:
         @_wrapping(original)
         def kept(*args: "Any", _original: "Any" = original, **kwargs: "Any") -> "Any":
             made = _original(*args, **kwargs)
+            if isinstance(getattr(made, "data", None), ir.BaseView):
+                return ir.ExternKernel.copy_input(made)
             if hasattr(made, "realize"):
                 made.realize()
             return made

@@ -31,6 +31,8 @@ from inspector.units import duration, plural
 
 # rand = ops.rand(load_seed, index_expr)
 _DRAWS = re.compile(r"ops\.(?:rand|randn|randint64)\(")
+# ops.rand, and not ops.randint64: places that are drawn and then fetched take as long as fetching does
+_OF_FLOATS = re.compile(r"ops\.(randn?)\(")
 # torch.ops.prims.inductor_random.default([3, 60000], seed, 'randn')
 _ASKED = re.compile(r"\binductor_rand(?:om|int)\b")
 _ADVICE = (
@@ -41,6 +43,11 @@ _TRIAL = Trial(config=(("fallback_random", True),))
 MOST_NS = 120.0
 """One number in one thread of a CPU: 16 of uniform ones and 87 of normal ones (g++ 12, AVX-512), up to 120 on
 an H200's host. A kernel of much other work draws them in no more."""
+
+
+_LEAST_NS = {"rand": 8.0, "randn": 17.0}
+"""The same at least: half of the least that was measured, 16 of uniform ones, and 35 of normal ones on an AMD
+server (480,000 a call by two threads: 9.2 ms, and 0.8 for what else its kernel does)."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -67,23 +74,27 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def _bounded(case: Case, item: Slower) -> Slower:
-    """What drawing can take, of what the launches take beside ATen."""
-    most = sum(_drawing_ms(case, item.graph, launch) for launch in item.launches)
-    return replace(item, ms=(min(item.ms[0], most), min(item.ms[1], most)))
+    """What drawing can take and surely does, of what the launches take beside ATen."""
+    drawing = [_drawing_ms(case, item.graph, launch) for launch in item.launches]
+    most = min(item.ms[1], sum(ms for _, ms in drawing))
+    surely = max(item.ms[0], sum(ms for ms, _ in drawing) - item.aten_ms)
+    return replace(item, ms=(min(surely, most), most))
 
 
-def _drawing_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
-    """The most that a launch's numbers take of a call; endless on a GPU, and for sizes nobody knows."""
-    reader, numbers = IndexReader(graph.hints), 0
+def _drawing_ms(case: Case, graph: GraphCase, launch: Launch) -> Interval:
+    """What a launch's numbers take of a call; nothing to endless on a GPU, and for sizes nobody knows."""
+    reader, numbers, least = IndexReader(graph.hints), 0, 0.0
     for leaf in launch.leaves if not graph.gpu else ():
-        drawn = sum(len(_DRAWS.findall(line)) for line in (leaf.body.lines if leaf.body is not None else ()))
-        if drawn:
+        text = "\n".join(leaf.body.lines) if leaf.body is not None else ""
+        if drawn := len(_DRAWS.findall(text)):
             points = loop_points(leaf, reader)
             if points is None:
-                return math.inf
+                return 0.0, math.inf
             numbers += drawn * points
+            least += points * sum(_LEAST_NS[kind] for kind in _OF_FLOATS.findall(text))
     threads = (case.threads or 1) if starts_threads(launch.source) else 1
-    return numbers * MOST_NS / threads / 1e6 * graph.runs if numbers else math.inf
+    each = graph.runs / threads / 1e6
+    return least * each, numbers * MOST_NS * each if numbers else math.inf
 
 
 def _lost(
@@ -128,7 +139,7 @@ def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -
     for graph, launch in case.launches_of(block):
         whole += graph.ms(launch)
         if (graph.name, launch.call.index) in drawing:
-            drawn += min(graph.ms(launch), _drawing_ms(case, graph, launch))
+            drawn += min(graph.ms(launch), _drawing_ms(case, graph, launch)[1])
             masks.append(bool_stores(case, graph, launch).ms)
             fetching = fetching or any(map(fetches, launch.leaves))
     if not whole or not drawn:
