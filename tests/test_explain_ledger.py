@@ -29,7 +29,8 @@ from inspector.explain.rules.healthy import healthy
 from inspector.explain.times import Times, graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.compile_time import CompileTime, Part
-from inspector.model.explain import Explanation, Host, Ledger
+from inspector.model.explain import Explanation, Finding, Host, Ledger
+from inspector.model.fx import TensorMeta
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
 from inspector.model.run import Manifest
 from inspector.model.source import SourceLocation
@@ -72,7 +73,7 @@ def timed(
 
 def busy_for(launch: Launch, ms: float) -> Launch:
     """Measured, at 10 GB/s."""
-    return replace(launch, ms=ms, measured=True, bytes=round(ms * 10e6), expected_ms=ms)
+    return replace(launch, ms=ms, measured=True, bytes=round(ms * 10e6), expected_ms=ms, in_vectors_ms=ms)
 
 
 def parts(ledger: Ledger) -> dict[str, float]:
@@ -367,6 +368,50 @@ def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(soft
     resumed = (Event("recompile", f"{size}8", "torch_dynamo_resume_in_f_at_7", None, 2),)
     (item,) = (f for f in explain_case(replace(case, events=resumed)).findings if f.rule == "recompiles")
     assert item.severity == "medium" and item.advice.startswith("a graph break hands on")
+
+
+def test_one_compiled_method_of_modules_whose_weights_differ_is_a_matter_of_what_holds_them(
+    softmax: Case,
+) -> None:
+    """As UNet++ with ``@torch.compile`` on its block's forward: guards told of sizes of `x`."""
+    (graph,) = softmax.graphs[:1]
+    weight, given = fx_node("l_self_modules_c1_parameters_weight_", ""), fx_node("L_x_", "")
+
+    def case(*channels: int) -> Case:
+        names = [f"0/{number}" for number in range(len(channels))]
+        shapes = [((number, 3), (8, 2 + at)) for at, number in enumerate(channels)]
+        frames = {
+            name: fx_graph(
+                replace(weight, meta=TensorMeta("float32", of_weight)),
+                replace(given, meta=TensorMeta("float32", of_x)),
+            )
+            for name, (of_weight, of_x) in zip(names, shapes, strict=True)
+        }
+        graphs = tuple(replace(graph, artifacts=replace(graph.artifacts, compile_id=name)) for name in names)
+        events = tuple(
+            Event(
+                "recompile",
+                f"{name}: tensor 'x' size mismatch at index 1. expected 7, actual 9",
+                "forward",
+                None,
+            )
+            for name in names[:-1]
+        )
+        case = replace(
+            timed(softmax, 3.0, 6.0, 2.95, 2.9), graphs=graphs, events=events, traced=lambda: frames
+        )
+        return replace(case, times=replace(case.times, recompile_ms=2_000.0))
+
+    def told(case: Case) -> Finding:
+        (finding,) = (item for item in explain_case(case).findings if item.rule == "recompiles")
+        return finding
+
+    of_modules = told(case(4, 8, 16, 8))
+    assert "have 3 sets of shapes" in of_modules.title and "compile what holds them" in of_modules.advice
+    # The same weights for each size of x are one module's.
+    assert "sets of shapes" not in told(case(4, 4, 4, 4)).title
+    # One of five graphs is another module's: that is no reason for the four.
+    assert "sets of shapes" not in told(case(4, 4, 4, 4, 8)).title
 
 
 def test_recompiles_that_no_later_call_waited_for_are_no_cost(softmax: Case) -> None:

@@ -70,7 +70,7 @@ _FEW, _SHORT_MS = 20, 50.0
 def find(case: Case) -> Iterable[Finding]:
     if not case.graphs or case.in_eager:
         return
-    broken = bool(case.facts.graph_breaks or compile_failures(case))
+    broken = bool(case.facts.graph_breaks or compile_failures(case) or case.some_in_eager)
     yield from list(_profiled(case, broken)) or ([] if broken else _between(case))
 
 
@@ -164,7 +164,13 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
     step = most and first.operators[0].endswith(_STEP) and not _asks_fused(case)
     yield Finding(
         rule="outside_compiled",
-        severity="low" if untimed else "high" if step or loud else "medium",
+        severity="low"
+        if untimed
+        else "high"
+        if step or loud
+        else "low"
+        if _is_library(largest)
+        else "medium",
         title=title + ", ".join(named[:_SHOWN]) + (_UNTIMED if untimed else ""),
         graph=None,
         cost_ms=None,
@@ -245,10 +251,20 @@ def _advice(case: Case, largest: Sequence[Block]) -> str:
     if any(_TWICE in name for name in names):
         return _ADVICE_TWICE
     if not names[0].endswith(_STEP):
-        library = sum(_took(block) for block in largest if _LIBRARY.search(block.operators[0]))
-        return _ADVICE_LIBRARY if library > MOST * _sum(largest) else _ADVICE
+        return _ADVICE_LIBRARY if _is_library(largest) else _ADVICE
     fused = _could_be_fused(case, names[0])
     return f"give the optimizer fused=True, or {_COMPILE_STEP}" if fused else _COMPILE_STEP
+
+
+def _is_library(largest: Sequence[Block]) -> bool:
+    """Whether most of the largest runs the same where it is compiled: less could be gained than it takes."""
+    names = {block: block.operators[0] for block in largest[:_SHOWN]}
+    called = [
+        block
+        for block, name in names.items()
+        if _LIBRARY.search(f"::{_function(name)}") and _TWICE not in name
+    ]
+    return _sum(called) > MOST * _sum(names)
 
 
 def _could_be_fused(case: Case, operator: str) -> bool:

@@ -6,11 +6,12 @@ Looks at: recompiles with their guards, and the time of the calls during which D
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.guard_words import fixed_size, guard_text, made_elsewhere, without_code
+from inspector.analysis.program_calls import of_module
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -25,7 +26,7 @@ from inspector.model.source import (
     own_name,
     users_place,
 )
-from inspector.units import duration, plural
+from inspector.units import duration, percent, plural
 
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
 _SIZE = re.compile(
@@ -82,7 +83,7 @@ _VALUE = re.compile(r" == |\. expected ")
 # n_steps, L['n_steps']
 _NAME = re.compile(r"^(?:L\[')?([A-Za-z_]\w*)(?:'\])?$")
 # 0/0: tensor 'x' size mismatch ...
-_ID = re.compile(r"^!?\d+(?:/\d+)*: ")
+_ID = re.compile(r"^!?(\d+)(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
 _ONCE = frozenset({"train", "grad", "size", "zero_one"})
@@ -96,6 +97,12 @@ _STEPS = (
     "a loop of another number of steps is another graph: compile what one step does, and call it in the "
     "loop, or make the number of steps the same"
 )
+_MODULES = (
+    "the same code is compiled for each module, as their weights have other shapes: compile what holds "
+    "them, the whole model, and not each of them; or raise torch._dynamo.config.recompile_limit"
+)
+_LIMIT = Trial(config=(("dynamo.cache_size_limit", 64),))
+"""By the name that every torch knows it by; 64 graphs are those of any model that has such modules."""
 _BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
 
 
@@ -152,16 +159,31 @@ def find(case: Case) -> Iterable[Finding]:
     most, *rest = _by_function(again) or [[]]
     function = _name(case, most[0]) if most else own_name(limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
+    in_eager = case.in_eager or case.some_in_eager > 0
+    if in_eager:
+        limit += f" in {percent(case.some_in_eager)} of the calls"
     kinds = Counter(guard_kind(item.reason) for item in most)
     kind = kinds.most_common(1)[0][0] if kinds else ""
     of_kind = [item.reason for item in most if guard_kind(item.reason) == kind]
     checked = Counter(map(_checked, of_kind)).most_common(1)
     reason = next((item for item in of_kind if _checked(item) == checked[0][0]), "")
     why = guard_text(reason) if reason else "recompile limit"
-    like = f"{checked[0][1]} of the {len(most)} like " if checked and 1 < checked[0][1] < len(most) else ""
+    weights = _sets_of_weights(case, most)
+    # Most of the times it was another module's turn, whichever of their differences a guard met first.
+    by_module = 2 * (weights - 1) >= max(len(most), 2)
+    if by_module:
+        why = f"its modules' weights have {weights} sets of shapes"
+    alike = bool(checked) and 1 < checked[0][1] < len(most) and not by_module
+    like = f"{checked[0][1]} of the {len(most)} like " if alike else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
     handed = from_break or _FROM_BREAK.search(reason) is not None
-    advice, trial = (_BREAK_FIRST, None) if handed else _advice(case, kind, most, _checked(reason))
+    advice, trial = (
+        (_BREAK_FIRST, None)
+        if handed
+        else (_MODULES, _LIMIT if limits else None)
+        if by_module
+        else _advice(case, kind, most, _checked(reason))
+    )
     yield Finding(
         rule="recompiles",
         severity=severity,
@@ -170,15 +192,15 @@ def find(case: Case) -> Iterable[Finding]:
             f"{like}{why}"
         ),
         graph=None,
-        cost_ms=None if case.in_eager else cost,
+        cost_ms=None if in_eager else cost,
         evidence=tuple(evidence) or (Evidence(case.log_path, None, "recompiles"),),
         advice=advice,
         how="measured" if cost is not None else "estimated",
-        share=None if case.in_eager else of_run,
+        share=None if in_eager else of_run,
         change=_change(case) if trial is not None and trial.dynamic else (),
         trial=trial,
         # Since the limit steady calls are eager's, with a look at all the guards before each.
-        account="call" if case.in_eager else "run",
+        account="call" if in_eager else "run",
     )
 
 
@@ -188,6 +210,18 @@ class _Again(NamedTuple):
     function: str
     location: SourceLocation | None
     reason: str
+
+
+def _sets_of_weights(case: Case, most: Sequence[_Again]) -> int:
+    """How many shapes a weight has in the graphs of that code: one for each of the modules that share it."""
+    codes = {match[1] for item in most if (match := _ID.match(item.reason))}
+    shapes: dict[str, set[object]] = defaultdict(set)
+    for compile_id in {graph.artifacts.compile_id or "" for graph in case.graphs}:
+        frame = case.frame(compile_id) if compile_id.partition("/")[0] in codes else None
+        for node in frame.placeholders if frame is not None else ():
+            if node.meta is not None and of_module(node.name):
+                shapes[node.name.lower()].add(node.meta.shape)
+    return max(map(len, shapes.values()), default=0)
 
 
 def _name(case: Case, again: _Again) -> str:

@@ -184,7 +184,8 @@ def _of_sizes(case: Case) -> Iterable[Finding]:
 
 def find(case: Case) -> Iterable[Finding]:
     times = case.times
-    if times.losing and times.outcome != "slower" and per_size(case) is None:
+    # Past the limit of recompiles it is chance which sizes were compiled.
+    if times.losing and times.outcome != "slower" and per_size(case) is None and not case.some_in_eager:
         yield from _of_sizes(case)
     for number, block in case.slower:
         became = change(block) if block.eager_ms else ""
