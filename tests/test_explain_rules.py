@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from explaining import bare
 
-from inspector.analysis.side_totals import DISPATCH, GUARDS, PYTHON, WRAPPER
+from inspector.analysis.side_totals import DISPATCH, GUARDS, OPERATORS, PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cpp_loops import inner_regions
@@ -580,8 +580,8 @@ def test_advice_is_no_repetition_of_what_is_set(profiled: Case) -> None:
     on_cpu = replace(graph, gpu=False)
     assert "bfloat16" not in extern_dominated._advice(profiled, on_cpu, convolution)
     assert extern_dominated._trial(profiled, on_cpu, convolution) is None
-    assert "Triton" in fallback_kernels._advice(["mine.op"], gpu=True)
-    assert "Triton" not in fallback_kernels._advice(["mine.op"], gpu=False)
+    assert "Triton" in fallback_kernels._advice(["mine.op"], graph)
+    assert "Triton" not in fallback_kernels._advice(["mine.op"], on_cpu)
 
 
 def test_channels_last_is_advised_to_those_who_have_it_not(profiled: Case) -> None:
@@ -749,9 +749,10 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     assert all(title in finding.title and finding.advice.startswith(advice) for finding in told)
     # An optimizer's step that is most of it stands before what calls could save.
     step = operators == ("AdamW.step",)
-    assert all(finding.severity == ("high" if step else "medium") for finding in told)
+    severity = "high" if step else "low" if operators == ("aten::matmul",) else "medium"
+    assert all(finding.severity == severity for finding in told)
     fused = replace(case, programs=(Program("p.py", ("opt = AdamW(p, fused=True)",)),))
-    assert all(finding.severity == "medium" for finding in outside_compiled.find(fused))
+    assert all(finding.severity in (severity, "medium") for finding in outside_compiled.find(fused))
     stages = [outside_compiled.RULE.stage_of(finding) for finding in told]
     assert stages == [Stage.VOID if step else Stage.PROGRAM] * len(told)
     if host:
@@ -783,7 +784,7 @@ def test_most_of_the_work_outside_of_what_is_compiled(
         own = replace(case, programs=(read_program(text, "p.py"),))
         for finding in outside_compiled.find(own):
             quiet = alone and not inside
-            assert (finding.severity == "low") == quiet
+            assert (finding.severity == "low") == (quiet or severity == "low")
             assert finding.title.endswith("; the program's own clock has none of it") == quiet
     # What runs inside of a call that breaks is the break's.
     broken = replace(case.facts, graph_breaks=(GraphBreak(None, "print", (), None, False, 1, ""),))
@@ -1067,14 +1068,14 @@ def test_cuda_graphs_may_save_some_where_the_host_takes_less_than_most(
 ) -> None:
     """Radar's: 0.154 of 0.822 ms were won where the host took less than half."""
     assert profiled.sides is not None and profiled.sides.joined.compiled is not None
-    compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 0.5)))
+    compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 0.5)), outside_ms=0.5)
     times = replace(profiled.times, compiled_ms=profiled.kernels_ms + 3.5, eager_ms=30.0, outcome="faster")
     sides = replace(
         profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled), ledger=None
     )
     case = replace(profiled, sides=sides, times=times, programs=(read_program(program, "a.py"),))
     found = list(host_bound._profiled(case, None, compiled))
-    assert host_bound._what_helps(case, 3.5, 0.0, 3.0, 0.0)[0].find(advice) >= 0
+    assert host_bound._what_helps(case, 0.0, 3.0, 0.0)[0].find(advice) >= 0
     assert len(found) == (advice.startswith("use"))
     for told in found:
         assert told.severity == "low" and told.claims[0].ms[0] == 0.0 < told.claims[0].ms[1] < 3.0
@@ -1094,22 +1095,42 @@ def test_many_small_graphs_of_a_call_are_entered_one_by_one(profiled: Case, runs
     case = replace(profiled, times=times, graphs=(replace(graph, runs=runs, gpu=gpu),), facts=profiled.facts)
     entering = host_bound._entering_ms(case, compiled)
     assert entering == (pytest.approx(4.5 * 34 / 36) if runs > 2 and not case.gpu else 0.0)
-    advice, _, saved = host_bound._what_helps(case, 9.0, 0.0, 0.0, entering)
+    advice, _, saved = host_bound._what_helps(case, 0.0, 0.0, entering)
     if entering >= case.noise_ms:
         assert saved == entering and "a call enters 36 compiled graphs" in advice
 
 
 def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     assert profiled.sides is not None and profiled.sides.joined.compiled is not None
-    times = replace(profiled.times, compiled_ms=20.0, steady_calls=9)
-    compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 12.0)))
+    times = replace(profiled.times, compiled_ms=profiled.kernels_ms + 15.0, steady_calls=9)
+    compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 12.0)), outside_ms=12.0)
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
     advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
-    assert saved == 3.0 - CUDA_GRAPH_MS and "reduce-overhead" in advice and trial is not None
+    assert saved == pytest.approx(3.0 - CUDA_GRAPH_MS) and "reduce-overhead" in advice and trial is not None
     # A graph for each size is no gain where few sizes come again.
     times = replace(times, new_sizes=NewSizes(8, 9, 20.0, 20.0, 0.0))
     advice, trial, _ = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
     assert "would record anew for each new size" in advice and (trial is None or trial.mode is None)
+
+
+def test_cuda_graphs_take_away_what_the_operators_do_that_a_wrapper_calls(profiled: Case) -> None:
+    """As 150 matmuls of an unrolled planner: the host 7.02 of 8.22 ms, of which wrappers themselves 1.5."""
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    host = ((WRAPPER, 2.0), (OPERATORS, 7.0), (PYTHON, 1.0))
+    compiled = replace(profiled.sides.joined.compiled, host=host, outside_ms=1.0)
+    assert host_bound._launching_ms(compiled, 20.0) == (2.0, 9.0)
+    # A profiler doubled it.
+    assert host_bound._launching_ms(compiled, 5.0) == (pytest.approx(1.0), pytest.approx(4.5))
+    # What the program calls outside of compiled code is launched as ever.
+    outside = replace(compiled, outside_ms=8.0)
+    assert host_bound._launching_ms(outside, 20.0) == (2.0, 2.0)
+    times = replace(profiled.times, compiled_ms=profiled.kernels_ms + 10.0, eager_ms=30.0, outcome="faster")
+    sides = replace(
+        profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled), ledger=None
+    )
+    (found,) = host_bound._profiled(replace(profiled, sides=sides, times=times), None, compiled)
+    (claim,) = found.claims
+    assert claim.ms == (pytest.approx(2.0 - CUDA_GRAPH_MS), pytest.approx(9.0 - CUDA_GRAPH_MS))
 
 
 def test_inputs_that_are_copied_for_a_cuda_graph_are_named(convmixer: Path) -> None:
@@ -1126,6 +1147,8 @@ def test_inputs_that_are_copied_for_a_cuda_graph_are_named(convmixer: Path) -> N
     (finding,) = inputs_copied.find(told)
     assert finding.share == pytest.approx(0.2, abs=0.01) and "most of it for x (" in finding.title
     assert [claim.block for claim in finding.claims][:1] == [at]
+    # What a slower call lost there stands with what says where it lost.
+    assert inputs_copied.RULE.stage is Stage.LOST
     # The same copies in eager, or of a graph that is none of CUDA's, are nothing of the kind.
     in_eager = (*joined.blocks[:at], replace(large, eager_ms=0.2), *joined.blocks[at + 1 :])
     neighbour = replace(told, sides=replace(found.sides, joined=replace(joined, blocks=in_eager)))

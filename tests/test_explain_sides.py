@@ -334,6 +334,11 @@ def test_what_runs_as_in_eager_on_both_sides_is_no_loss(profiled_runs: Path) -> 
     )
     (told,) = fallback_kernels.find(replace(case, graphs=graphs))
     assert (told.severity, told.cost_ms) == ("low", None)
+    # Of most of a call it is what there is to say, and still nothing that compiling lost.
+    most = replace(case, graphs=graphs)
+    most = replace(most, times=replace(case.times, compiled_ms=1.5 * most.role_ms("fallback")))
+    (loud,) = fallback_kernels.find(most)
+    assert (loud.severity, loud.cost_ms) == ("medium", None) and " a call: no code" in loud.title
     # Without profiles neither, but where a call is slower than in eager.
     outcomes: tuple[tuple[Outcome, bool], ...] = (("faster", False), ("slower", True))
     for outcome, costs in outcomes:

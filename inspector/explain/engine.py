@@ -66,6 +66,10 @@ def explained(
     yield from _explained(gather(run, results, host, profiles, reports))
 
 
+AS_EAGER = frozenset({"extern_dominated", "fallback_kernels"})
+"""Rules of what takes most of a call and runs as in eager."""
+
+
 def explain_case(case: Case) -> Explanation:
     """The whole for evidence that is at hand."""
     *_, whole = _explained(case)
@@ -101,8 +105,8 @@ def _explained(case: Case) -> Iterator[Explanation]:
     ranked.sort(key=lambda item: rank(item[1], item[0].stage_of(item[1]), case.times))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
-    # What libraries do bounds a program, and is nothing to change: both are said then, that one last.
-    quiet = slower is None and all(finding.rule == "extern_dominated" for finding in worth)
+    # What libraries and ATen do bounds a program, and is nothing to change: that is said, too, and last.
+    quiet = slower is None and all(item.rule in AS_EAGER and not item.claims for item in worth)
     if case.graphs and quiet and (said := healthy(case, ledger, account)) is not None:
         findings.insert(len(findings) if worth else 0, said)
     answer = Explanation(

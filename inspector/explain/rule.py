@@ -58,8 +58,12 @@ class Rule:
     aside: bool = False
 
     def stage_of(self, finding: Finding) -> Stage:
-        """Where a finding of it belongs: what is loud aside of the calls is more than these could save."""
-        return Stage.VOID if self.aside and finding.severity == "high" else self.stage
+        """Where a finding of it belongs: what is loud aside of the calls is more than these could save, and
+        of what compiled code made that which claims nothing only says what remains."""
+        if self.aside and finding.severity == "high":
+            return Stage.VOID
+        remains = self.stage is Stage.CODE and finding.account == "call" and not finding.claims
+        return Stage.BOUND if remains else self.stage
 
 
 def level(ms: float, noise_ms: float) -> Severity:

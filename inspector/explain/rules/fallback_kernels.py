@@ -14,6 +14,7 @@ from inspector.analysis.dataflow import operator
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_block, on_launches
+from inspector.explain.complex_numbers import AS_REAL, has_complex
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 from inspector.model.two_sides import Block
@@ -59,6 +60,7 @@ def find(case: Case) -> Iterable[Finding]:
     how = how_timed(launch for _, _, launch in telling)
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     work = f"{', '.join(names[:2])}{more}"
+    severity = severity_of(share)
     if lost:
         title = f"{duration(cost)} more than in eager in {work}: no code of Inductor's, and more work"
         claims = tuple(on_block(number, ms, "profiled") for ms, number, _ in lost)
@@ -66,17 +68,22 @@ def find(case: Case) -> Iterable[Finding]:
         whole = case.within_call(sum(ms for ms, _, _ in costly))
         if lost is not None and severity_of(case.share(whole)) == "low":
             return
+        libraries = min(case.role_ms("library"), whole)
+        if lost is not None and how != "estimated" and whole + libraries >= MOST * case.wall_ms:
+            # With no more in libraries they are most of the call: what is done to compiled code wins less.
+            severity = "medium"
+            work = f"{work}, of {duration(case.wall_ms)} a call"
         title = f"{about(whole, how)} in {work}: no code of Inductor's, run as in eager"
         claims = () if lost is not None else on_launches([(g, item, ms) for ms, g, item in costly], how, cost)
     yield Finding(
         rule="fallback_kernels",
-        severity=severity_of(share),
+        severity=severity,
         title=title,
         graph=telling[0][1].name,
         cost_ms=cost or None,
         claims=claims,
         evidence=tuple(evidence),
-        advice=_COPIES_ADVICE if lost and _COPIES.search(names[0]) else _advice(names, costly[0][1].gpu),
+        advice=_COPIES_ADVICE if lost and _COPIES.search(names[0]) else _advice(names, costly[0][1]),
         how=how,
         share=share,
     )
@@ -109,17 +116,19 @@ def _as_in_eager(block: Block) -> bool:
     return compiled <= eager
 
 
-def _advice(names: list[str], gpu: bool) -> str:
+def _advice(names: list[str], graph: GraphCase) -> str:
     own = [name for name in names if not name.startswith(_TORCHS)]
     if own:
         return (
             f"{own[0]} is opaque to the compiler: write it with torch operators"
-            f"{' or as a Triton kernel' if gpu else ''}, or register a decomposition"
+            f"{' or as a Triton kernel' if graph.gpu else ''}, or register a decomposition"
         )
     if way := other_way(names[0]):
         return way
     if any("complex" in name or "fft" in name for name in names):
         return "complex numbers and FFTs are not fused; keep them to few large calls"
+    if has_complex(graph.artifacts.fx_nodes):
+        return AS_REAL
     return (
         "use an operator that Inductor has code for, or call it once on more data; what "
         "is around it can't fuse with it"

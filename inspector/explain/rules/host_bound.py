@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from inspector.analysis.nothing import SWITCHES
-from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
+from inspector.analysis.side_totals import AUTOGRAD, DISPATCH, GUARDS, OPERATORS, PYTHON, WRAPPER
 from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import Case
@@ -126,7 +126,8 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     longest = slow_operators(case)
     own = dict(compiled.host)
     entering = _entering_ms(case, compiled)
-    advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0), entering)
+    surely, launching = _launching_ms(compiled, host)
+    advice, trial, saved = _what_helps(case, more if slower else 0.0, launching, entering)
     # Of less than most of a call CUDA graphs may take some away all the same, if nothing else is lost.
     graphs = trial is not None and trial.mode is not None and wall <= (case.times.eager_ms or wall)
     most = host - sum(item.ms for item in longest) >= MOST * wall
@@ -142,7 +143,8 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     elif slower:
         against = f", at least {duration(least)} more than all of eager"
     change, compiled_at = _change(case, trial)
-    sure = saved if most else entering / FACTOR
+    by_graphs = trial is not None and trial.mode is not None
+    sure = max(saved - (launching - surely) * by_graphs, 0.0) if most else entering / FACTOR
     yield Finding(
         rule="host_bound",
         severity=_severity(case, host, least if slower else None, entering),
@@ -197,16 +199,26 @@ def _entering_ms(case: Case, compiled: SideTotals) -> float:
     return beyond if beyond >= case.noise_ms else 0.0
 
 
+def _launching_ms(compiled: SideTotals, host: float) -> Interval:
+    """What CUDA graphs take away of the `host`'s time of a call: what wrappers take themselves, and with it
+    what the operators do that they call; at the pace of calls without a profiler, which makes both longer."""
+    own = dict(compiled.host)
+    called = sum(own.get(name, 0.0) for name in (OPERATORS, AUTOGRAD, PYTHON)) - compiled.outside_ms
+    wrapper = own.get(WRAPPER, 0.0)
+    profiled = sum(own.values())
+    pace = min(host / profiled, 1.0) if profiled else 1.0
+    return min(wrapper * pace, host), min((wrapper + max(called, 0.0)) * pace, host)
+
+
 def _what_helps(
-    case: Case, host: float, more: float, wrapper: float, entering: float
+    case: Case, more: float, launching: float, entering: float
 ) -> tuple[str, Trial | None, float]:
-    """(what to do, how to try it, what that is about). CUDA graphs take away no more than launching from the
-    wrapper; profiling makes that longer, so it is at most what the host took."""
+    """(what to do, how to try it, what that is about). CUDA graphs take away what `launching` took."""
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
-    advice, trial, saved = _cuda_graphs(case, min(wrapper, host), max(case.noise_ms, MOST * more))
+    advice, trial, saved = _cuda_graphs(case, launching, max(case.noise_ms, MOST * more))
     one_by_one = _one_by_one(case)
     if saved is not None:
-        return ", or ".join([advice, *one_by_one]), trial, max(saved, more)
+        return ", or ".join([*one_by_one, advice]), trial, max(saved, more)
     ways, remark = [_MORE_WORK], advice
     if round(runs) > _ENTERED:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
@@ -322,7 +334,7 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     ]
     most = case.wall_ms - (sum(recorded) or case.kernels_ms)
     if case.sides is not None and case.sides.joined.compiled is not None:
-        most = min(most, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
+        most = _launching_ms(case.sides.joined.compiled, most)[1]
     advice, trial, saved = _cuda_graphs(case, most, case.noise_ms)
     if saved is not None:
         return advice, trial, saved

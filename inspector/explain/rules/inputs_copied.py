@@ -78,4 +78,4 @@ def _evidence(case: Case) -> tuple[Evidence, ...]:
     return case.compile_lines[:2] or (Evidence(case.facts.root, None, "the profile's copies"),)
 
 
-RULE = Rule("inputs_copied", Stage.PROGRAM, find)
+RULE = Rule("inputs_copied", Stage.LOST, find)
