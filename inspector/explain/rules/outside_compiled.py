@@ -162,15 +162,10 @@ def _profiled(case: Case, broken: bool) -> Iterable[Finding]:
     first = largest[0]
     most = _took(first) > MOST * _sum(blocks)
     step = most and first.operators[0].endswith(_STEP) and not _asks_fused(case)
+    library = _is_library(largest)
     yield Finding(
         rule="outside_compiled",
-        severity="low"
-        if untimed
-        else "high"
-        if step or loud
-        else "low"
-        if _is_library(largest)
-        else "medium",
+        severity="high" if (step or loud) and not untimed else "low" if untimed or library else "medium",
         title=title + ", ".join(named[:_SHOWN]) + (_UNTIMED if untimed else ""),
         graph=None,
         cost_ms=None,
@@ -258,13 +253,13 @@ def _advice(case: Case, largest: Sequence[Block]) -> str:
 
 def _is_library(largest: Sequence[Block]) -> bool:
     """Whether most of the largest runs the same where it is compiled: less could be gained than it takes."""
-    names = {block: block.operators[0] for block in largest[:_SHOWN]}
-    called = [
+    shown = largest[:_SHOWN]
+    called = (
         block
-        for block, name in names.items()
-        if _LIBRARY.search(f"::{_function(name)}") and _TWICE not in name
-    ]
-    return _sum(called) > MOST * _sum(names)
+        for block in shown
+        if _LIBRARY.search(f"::{_function(block.operators[0])}") and _TWICE not in block.operators[0]
+    )
+    return _sum(called) > MOST * _sum(shown)
 
 
 def _could_be_fused(case: Case, operator: str) -> bool:
