@@ -29,7 +29,7 @@ from inspector.explain.rules.healthy import healthy
 from inspector.explain.times import Times, graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.compile_time import CompileTime, Part
-from inspector.model.explain import Explanation, Finding, Host, Ledger
+from inspector.model.explain import Explanation, Finding, Host, Ledger, Trial
 from inspector.model.fx import TensorMeta
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
 from inspector.model.run import Manifest
@@ -410,6 +410,16 @@ def test_one_compiled_method_of_modules_whose_weights_differ_is_a_matter_of_what
     assert "have 3 sets of shapes" in of_modules.title and "compile what holds them" in of_modules.advice
     # The same weights for each size of x are one module's.
     assert "sets of shapes" not in told(case(4, 4, 4, 4)).title
+    # Past the limit some calls run in eager: that is what a call costs, and not the run alone.
+    whole = case(4, 8, 16, 8)
+    past = replace(
+        whole,
+        events=(*whole.events, Event("cache_limit", "recompile limit", "forward", None)),
+        graphs=tuple(replace(graph, runs=0.15) for graph in whole.graphs),
+    )
+    found = told(past)
+    assert "it runs in eager in 40 % of the calls" in found.title and found.account == "call"
+    assert found.trial == Trial(config=(("dynamo.cache_size_limit", 64),)) and of_modules.trial is None
     # One of five graphs is another module's: that is no reason for the four.
     assert "sets of shapes" not in told(case(4, 4, 4, 4, 8)).title
 

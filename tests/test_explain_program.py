@@ -509,6 +509,19 @@ def test_a_loop_that_goes_on_with_what_compiled_code_gives_is_a_job_and_one_that
     assert job("state = step(state, gain)\n", f"{out}    optimizer.step()\n")
 
 
+def test_the_time_of_what_has_a_job_inside_is_that_of_the_job(softmax: Case) -> None:
+    """As of a fit whose rounds train, timed as a whole where it is called."""
+    text = (
+        "import time, torch\nloss_of = torch.compile(nll)\ndef fit(x):\n    start = time.perf_counter()\n"
+        "    for it in range(40):\n        loss = loss_of(x)\n        loss.backward()\n        opt.step()\n"
+        "    print(time.perf_counter() - start)\nt0 = time.perf_counter()\nfit(data)\n"
+        "took = time.perf_counter() - t0\nprint(40 / took)\n"
+    )
+    for source, told in ((text, 0), (text.replace("opt.step()", "pass"), 1)):
+        found = list(benchmark_artifact.find(replace(softmax, programs=(read_program(source, "fit.py"),))))
+        assert len(found) == told
+
+
 def test_a_script_that_graphs_name_too_is_read_once(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

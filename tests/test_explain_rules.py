@@ -12,6 +12,7 @@ from explaining import bare
 from inspector.analysis.side_totals import DISPATCH, GUARDS, OPERATORS, PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.complex_numbers import AS_REAL
 from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.estimate import (
     CUDA_GRAPH_MS,
@@ -568,7 +569,7 @@ def test_sorting_is_no_advice_where_eager_sorts_and_takes_longer(profiled: Case)
         assert (told.claims[0].ms[0] == 0.0) == ("is slower: 3.00 ms" in told.advice) == (eager_ms > 1.0)
 
 
-def test_advice_is_no_repetition_of_what_is_set(profiled: Case) -> None:
+def test_advice_is_no_repetition_of_what_is_set(profiled: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     (graph,) = profiled.graphs
     call = next(launch for launch in graph.launches if launch.name.endswith("addmm"))
     convolution = next(launch for launch in graph.launches if "convolution" in launch.name)
@@ -582,6 +583,9 @@ def test_advice_is_no_repetition_of_what_is_set(profiled: Case) -> None:
     assert extern_dominated._trial(profiled, on_cpu, convolution) is None
     assert "Triton" in fallback_kernels._advice(["mine.op"], graph)
     assert "Triton" not in fallback_kernels._advice(["mine.op"], on_cpu)
+    monkeypatch.setattr(fallback_kernels, "has_complex", lambda nodes: True)
+    assert fallback_kernels._advice(["aten.mul.Tensor"], graph) == AS_REAL
+    assert fallback_kernels._advice(["aten._fft_r2c.default"], graph) != AS_REAL
 
 
 def test_channels_last_is_advised_to_those_who_have_it_not(profiled: Case) -> None:
@@ -789,6 +793,15 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     # What runs inside of a call that breaks is the break's.
     broken = replace(case.facts, graph_breaks=(GraphBreak(None, "print", (), None, False, 1, ""),))
     assert bool(list(outside_compiled.find(replace(case, facts=broken)))) == (bool(title) and not inside)
+    # So is what runs in eager past the limit of recompiles.
+    (graph,) = case.graphs
+    limit = (Event("cache_limit", "recompile limit", "forward", None),)
+    limited = replace(case, events=limit, graphs=(replace(graph, runs=0.7),))
+    assert limited.some_in_eager == pytest.approx(0.3)
+    assert bool(list(outside_compiled.find(limited))) == (bool(title) and not inside)
+    assert (
+        replace(limited, graphs=case.graphs).some_in_eager == 0.0 == replace(limited, events=()).some_in_eager
+    )
     if title and not inside:
         # Nearly all of the work: nothing that is done to compiled code matters beside it.
         nearly = replace(joined, blocks=(replace(first, compiled_ms=6.0), *joined.blocks[1:]))

@@ -15,7 +15,7 @@ from inspector.explain import engine
 from inspector.explain.block_words import change
 from inspector.explain.case import CUDA_GRAPHS, Case
 from inspector.explain.claims import on_block, on_part
-from inspector.explain.cpp_loops import LoopNest, loop_nests
+from inspector.explain.cpp_loops import DIVISION, LoopNest, loop_nests
 from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
@@ -692,6 +692,15 @@ def test_columns_that_are_read_can_be_copied_and_those_that_are_written_can_not(
     assert "x.as_strided(" in told(read, "select_1").advice
     for text, fx in ((read, "mul"), (written, "select_1")):
         assert told(text, fx).trial is None and "as_strided" not in told(text, fx).advice
+
+
+def test_the_line_of_a_slow_function_is_that_of_its_operator() -> None:
+    nest = LoopNest(1, 9000, True, 0, 1, False, "bessel_j1_forward", "")
+    told = [cpu_not_vectorized._goes_by_lanes(nest, name) for name in ("special_bessel_j1", "mul", "div", "")]
+    assert told == [True, False, False, False]
+    divides = replace(nest, lanes=DIVISION)
+    assert cpu_not_vectorized._goes_by_lanes(divides, "remainder")
+    assert not cpu_not_vectorized._goes_by_lanes(divides, "special_bessel_j1")
 
 
 def test_an_innermost_loop_of_three_is_what_keeps_vectors_away() -> None:
