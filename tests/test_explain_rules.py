@@ -753,10 +753,11 @@ def test_most_of_the_work_outside_of_what_is_compiled(
     assert all(title in finding.title and finding.advice.startswith(advice) for finding in told)
     # An optimizer's step that is most of it stands before what calls could save.
     step = operators == ("AdamW.step",)
-    severity = "high" if step else "low" if operators == ("aten::matmul",) else "medium"
+    usual = "low" if operators == ("aten::matmul",) else "medium"
+    severity = "high" if step else usual
     assert all(finding.severity == severity for finding in told)
     fused = replace(case, programs=(Program("p.py", ("opt = AdamW(p, fused=True)",)),))
-    assert all(finding.severity in (severity, "medium") for finding in outside_compiled.find(fused))
+    assert all(finding.severity == usual for finding in outside_compiled.find(fused))
     stages = [outside_compiled.RULE.stage_of(finding) for finding in told]
     assert stages == [Stage.VOID if step else Stage.PROGRAM] * len(told)
     if host:
@@ -1115,11 +1116,11 @@ def test_many_small_graphs_of_a_call_are_entered_one_by_one(profiled: Case, runs
 
 def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     assert profiled.sides is not None and profiled.sides.joined.compiled is not None
-    times = replace(profiled.times, compiled_ms=profiled.kernels_ms + 15.0, steady_calls=9)
+    times = replace(profiled.times, compiled_ms=profiled.kernels_ms + 16.0, steady_calls=9)
     compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 12.0)), outside_ms=12.0)
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
     advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
-    assert saved == pytest.approx(3.0 - CUDA_GRAPH_MS) and "reduce-overhead" in advice and trial is not None
+    assert saved == 3.0 - CUDA_GRAPH_MS and "reduce-overhead" in advice and trial is not None
     # A graph for each size is no gain where few sizes come again.
     times = replace(times, new_sizes=NewSizes(8, 9, 20.0, 20.0, 0.0))
     advice, trial, _ = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)

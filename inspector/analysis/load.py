@@ -34,15 +34,13 @@ def busy_reasons(samples: Sequence[LoadSample], alone: bool = True) -> tuple[str
     first, last = samples[0], samples[-1]
     seconds = last.at - first.at
     reasons = []
-    others = _others(first, last, seconds) if alone else None
-    if others is not None and _missing(others) > MOST_MISSING:
+    missing, waited, limited = _lost(first, last, alone)
+    if missing > MOST_MISSING and (others := _others(first, last, seconds)) is not None:
         used, stolen, cores, _ = others
         who = "the hypervisor and other processes" if stolen > used / 2 else "other processes"
         reasons.append(f"{who} used {used:.1f} of {cores} cores")
-    waited = _grown(first.waited, last.waited, seconds)
     if waited > MOST_MISSING:
         reasons.append(f"it was ready to run and had no core for {waited * 100:.0f} % of the time")
-    limited = _grown(first.limited, last.limited, seconds)
     if limited > MOST_MISSING:
         reasons.append(f"its container's CPU limit held it back for {limited * 100:.0f} % of the time")
     if first.hot is not None and last.hot is not None and last.hot > first.hot:
@@ -58,14 +56,7 @@ def taken_part(samples: Sequence[LoadSample], alone: bool = True) -> float:
     have had: all of it where a reason of `busy_reasons` says nothing of how much."""
     if not (reasons := busy_reasons(samples, alone)):
         return 0.0
-    first, last = samples[0], samples[-1]
-    seconds = last.at - first.at
-    others = _others(first, last, seconds) if alone else None
-    parts = (
-        _missing(others) if others is not None else 0.0,
-        _grown(first.waited, last.waited, seconds),
-        _grown(first.limited, last.limited, seconds),
-    )
+    parts = _lost(samples[0], samples[-1], alone)
     known = sum(part > MOST_MISSING for part in parts) == len(reasons)
     return min(max(parts), 1.0) if known else 1.0
 
@@ -79,10 +70,15 @@ def gpu_reasons(name: str, load: GpuLoad) -> Iterator[str]:
         yield f"GPU {name} was slowed down by heat or power for {load.held_down * 100:.0f} % of the time"
 
 
-def _missing(others: tuple[float, float, int, int]) -> float:
-    """Of the cores that the program would use the part that others did."""
-    used, _, cores, wanted = others
-    return (used + wanted - cores) / wanted
+def _lost(first: LoadSample, last: LoadSample, alone: bool) -> tuple[float, float, float]:
+    """(the part that others used of the cores that the program would use, of its time the part for which it
+    waited for a core, the part for which its container held it back)."""
+    seconds, missing = last.at - first.at, 0.0
+    if alone and (others := _others(first, last, seconds)) is not None:
+        used, _, cores, wanted = others
+        missing = (used + wanted - cores) / wanted
+    waited = _grown(first.waited, last.waited, seconds)
+    return missing, waited, _grown(first.limited, last.limited, seconds)
 
 
 def _others(first: LoadSample, last: LoadSample, seconds: float) -> tuple[float, float, int, int] | None:

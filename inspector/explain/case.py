@@ -367,16 +367,18 @@ class Case:
     @property
     def in_eager(self) -> bool:
         """Whether steady calls run in eager, as a frame was compiled too often for torch to go on with it."""
-        limit = any(event.kind == "cache_limit" for event in self.events)
-        return limit and sum(graph.runs for graph in self.graphs) < 0.5
+        return self._past_limit and sum(graph.runs for graph in self.graphs) < 0.5
 
     @property
     def some_in_eager(self) -> float:
         """The part of steady calls, 0 to 1, that run in eager as a frame was compiled too often; 0 where that
         is as little as two counts of the same differ by."""
-        limit = any(event.kind == "cache_limit" for event in self.events)
         compiled = sum(graph.runs for graph in self.graphs if graph.artifacts.phase != "backward")
-        return 1 - compiled if limit and compiled < 1 - RUN_TO_RUN else 0.0
+        return 1 - compiled if self._past_limit and compiled < 1 - RUN_TO_RUN else 0.0
+
+    @property
+    def _past_limit(self) -> bool:
+        return any(event.kind == "cache_limit" for event in self.events)
 
     @property
     def kernels_how(self) -> FindingHow:

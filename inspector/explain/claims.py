@@ -18,6 +18,8 @@ from .case import GraphCase, Launch
 from .estimate import FACTOR
 from .rule import Rule, Stage
 
+_SHORT = 1e-3
+"""Of a part's time: what kernels take that are of microseconds beside one of milliseconds."""
 _BEST_FIRST: tuple[ClaimHow, ...] = (
     "tried", "measured", "profiled", "replayed", "counted", "bounded", "estimated",
 )  # fmt: skip
@@ -211,10 +213,6 @@ def _room(part: Part, over: Over, rule: Rule) -> float:
     work."""
     most = part.over_eager_ms if over == "eager" else part.ms if rule.other_work else part.over_least_ms
     return max(most - part.claimed_ms[1], 0.0)
-
-
-_SHORT = 1e-3
-"""Of a part's time: what kernels take that are of microseconds beside one of milliseconds."""
 
 
 def _surely(claim: Claim, part: Part, rule: Rule) -> Claim:

@@ -76,6 +76,11 @@ class LoopNest:
         return not self.vectorised or bool(self.lanes)
 
 
+def has_vectors(source: str) -> bool:
+    """Whether generated C++ has vectors of torch's (aten/src/ATen/cpu/vec)."""
+    return "at::vec::" in source
+
+
 @lru_cache(maxsize=32)
 def loop_nests(source: str) -> tuple[LoopNest, ...]:
     """The outermost loops in order, each with all that is inside it."""
@@ -161,7 +166,7 @@ def _divisions(text: str) -> int:
     starts = [*_ASSIGNED.finditer(text)]
     for match, following in zip(starts, [*(later.start() for later in starts[1:]), len(text)], strict=True):
         value = text[match.end() : following]
-        if "at::vec::" in value or not vectors.isdisjoint(_NAMES.findall(value)):
+        if has_vectors(value) or not vectors.isdisjoint(_NAMES.findall(value)):
             vectors.add(match[1])
             if _DIVIDES.match(value):
                 divided.add(match[1])
@@ -212,7 +217,7 @@ def _nest(text: str, line: int) -> LoopNest:
         own = match["name"].startswith("x") and _NUMBER.findall(match["start"]) == ["0"]
         if own and bound and steps and bound < int(steps[0]):
             filled = (bound, int(steps[0]))
-    vectorised = "at::vec::" in text
+    vectorised = has_vectors(text)
     divisions = _divisions(text) if vectorised else 0
     lanes = _LANES.search(text) if vectorised else None
     return LoopNest(

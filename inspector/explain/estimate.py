@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from inspector.explain.cpp_loops import starts_threads
+from inspector.explain.cpp_loops import has_vectors, starts_threads
 from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.account import ClaimHow
@@ -181,7 +181,7 @@ def generated_ms(
     memory = memory_ms(moved, device, gpu) if moved is not None else 0.0
     if gpu:
         return max(memory, _gpu_arithmetic_ms(leaves, points, device), GPU_KERNEL_MS)
-    vectorised = in_vectors or "at::vec::" in source
+    vectorised = in_vectors or has_vectors(source)
     active = threads if starts_threads(source) else 1
     nanoseconds = sum(
         point_ns(leaf, vectorised) * (count or 0) for leaf, count in zip(leaves, points, strict=True)

@@ -21,7 +21,7 @@ from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation, numel
 
 from .case import CALLED, GraphCase, Launch, Role
-from .cpp_loops import GAIN, loop_nests
+from .cpp_loops import GAIN, has_vectors, loop_nests
 from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms, point_ns
 
 _LIBRARY = re.compile(
@@ -215,7 +215,9 @@ def _launch(
     if role in ("generated", "copy"):
         source = kernel.source if kernel is not None else ""
         expected = generated_ms(leaves, points, moved, source, device, gpu, threads)
-        in_vectors = generated_ms(leaves, points, moved, source, device, gpu, threads, in_vectors=True)
+        in_vectors = expected
+        if not gpu and not has_vectors(source):
+            in_vectors = generated_ms(leaves, points, moved, source, device, gpu, threads, in_vectors=True)
     measured = timed is not None and timed.own_ms is not None and timed.method == "device"
     if measured:
         assert timed is not None and timed.own_ms is not None
@@ -286,7 +288,7 @@ def busiest_line(graph: GraphCase, launch: Launch) -> SourceLocation | None:
 
 def _of_busiest(graph: GraphCase, launch: Launch) -> tuple[str, ...]:
     """The FX nodes of those loops of a generated kernel that have most arithmetic by the estimate."""
-    reader, vectorised = IndexReader(graph.hints), "at::vec::" in launch.source
+    reader, vectorised = IndexReader(graph.hints), has_vectors(launch.source)
     work = {
         leaf.name: (loop_points(leaf, reader) or 0) * point_ns(leaf, vectorised) for leaf in launch.leaves
     }

@@ -177,13 +177,11 @@ def find(case: Case) -> Iterable[Finding]:
     like = f"{checked[0][1]} of the {len(most)} like " if alike else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
     handed = from_break or _FROM_BREAK.search(reason) is not None
-    advice, trial = (
-        (_BREAK_FIRST, None)
-        if handed
-        else (_MODULES, _LIMIT if limits else None)
-        if by_module
-        else _advice(case, kind, most, _checked(reason))
-    )
+    advice, trial = _advice(case, kind, most, _checked(reason))
+    if handed:
+        advice, trial = _BREAK_FIRST, None
+    elif by_module:
+        advice, trial = _MODULES, _LIMIT if limits else None
     yield Finding(
         rule="recompiles",
         severity=severity,
