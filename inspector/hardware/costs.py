@@ -92,12 +92,20 @@ def _product_s(clock: Clock) -> float:
 
 
 def _subnormal_times(clock: Clock) -> float:
-    """What a product of matrices takes of numbers below a float's usual form, over what others take."""
+    """What a product of matrices takes of numbers below a float's usual form, over what others take.
+
+    By one thread: several wait for the slowest of them, which on a busy machine is no measure of numbers.
+    """
     others = torch.full((_SIDE, _SIDE), 0.5)
     small, made = torch.full_like(others, _SUBNORMAL), torch.empty_like(others)
-    with torch.no_grad():
-        usual = clock(lambda: torch.mm(others, others, out=made))
-        return clock(lambda: torch.mm(small, others, out=made)) / usual
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            usual = clock(lambda: torch.mm(others, others, out=made))
+            return clock(lambda: torch.mm(small, others, out=made)) / usual
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _division_s(clock: Clock, divisor: int) -> float:
