@@ -117,7 +117,7 @@ class Side:
             for part in explanation.account.parts:
                 if part.how == "replayed" and len(part.launches) == 1:
                     launches[part.launches[0]] = part.ms
-        again, beside = call_again(self.run, times.phase), None
+        again, beside = call_again(self.run, times.meant), None
         if again is not None and explanation.sides is not None:
             beside = ledger_again(explanation.ledger, explanation.sides, again.median_ms)
         busy = explanation.quality == "busy"

@@ -126,7 +126,7 @@ def test_explain_and_summary_compare_the_same_calls() -> None:
     compiled = ran("compiled", sized(("4x1", 1.0, 20), ("4x32", 5.0, 4)))
     eager = ran("eager", sized(("4x1", 2.0, 20), ("4x32", 9.0, 12)))
     item = only(compiled, eager)
-    run = SimpleNamespace(variants=(ran("captured", made([3.0])), compiled, eager), records=())
+    run = SimpleNamespace(variants=(ran("captured", made([3.0])), compiled, eager), records=(), manifest=None)
     times = measured_times(cast(Run, run))
     assert item.compiled is not None and item.eager is not None and len(item.groups) == 2
     assert (times.compiled_ms, times.eager_ms) == (item.compiled.median_ms, item.eager.median_ms)

@@ -192,6 +192,29 @@ def test_symbols_and_their_hints(corpus: Path) -> None:
     assert symbol.location is not None and symbol.location.line == 134
 
 
+def test_what_tracing_made_a_number_of_is_told_with_its_line() -> None:
+    """By torch 2.13, of ``x.diagonal(offset=n - 1)``; a restart tells it again."""
+    fixed: dict[str, Any] = {
+        "symbol": "s6",
+        "sources": ["L['n']"],
+        "value": "6",
+        "reason": "range_refined_to_singleton",
+        "stack": [{"line": 1, "name": "main", "filename": 0}],
+        "user_stack": [{"line": 43, "name": "f", "filename": 0, "loc": "x.diagonal(offset=n - 1)"}],
+    }
+    heads: tuple[dict[str, Any], ...] = (
+        {"str": ["/home/u/a.py", 0]},
+        {"dynamo_start": {"stack": []}},
+        {"symbolic_shape_specialization": {**fixed, "value": "5"}},
+        {"symbolic_shape_specialization": fixed},
+        {"symbolic_shape_specialization": {"symbol": "s7", "sources": "?"}},
+    )
+    text = "".join(map(line, heads))
+    (item,) = read(text).compilations[0].specializations
+    assert (item.source, item.value, item.reason) == ("L['n']", "6", "range_refined_to_singleton")
+    assert item.location is not None and (item.location.path, item.location.line) == ("/home/u/a.py", 43)
+
+
 def test_kernels_side_effects_stacks_and_first_runs(corpus: Path) -> None:
     tuned = content_of(corpus / "h200-torch2.11/autotune").compilations[0]
     by_name = {kernel.name: kernel for kernel in tuned.kernels}
@@ -297,7 +320,8 @@ def test_a_restart_makes_its_symbols_anew_and_keeps_the_stack() -> None:
 
 
 ONE_OF_EACH = (
-    "dynamo_start", "dynamo_cpp_guards_str", "guard_added", "create_unbacked_symbol", "triton_kernel_info",
+    "dynamo_start", "dynamo_cpp_guards_str", "guard_added", "create_unbacked_symbol",
+    "symbolic_shape_specialization", "triton_kernel_info",
     "inductor_provenance_tracking_kernel_stack_traces", "inductor_collective_schedule", "dynamo_side_effects",
     "bwd_compilation_metrics_runtime", "dynamo_cache_bypass", "aotautograd_cache_pickle_failure",
     "make_fx_fail_partial", "min_cut_failed_edge_list", "mismatched_fake_kernel",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.rules.healthy import healthy
 from inspector.explain.times import Times, graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
+from inspector.model.compilation import Specialization
 from inspector.model.compile_time import CompileTime, Part
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Trial
 from inspector.model.fx import TensorMeta
@@ -275,7 +277,8 @@ def test_a_call_that_was_interrupted_says_nothing_of_the_others() -> None:
 )
 def test_one_recompile_after_half_of_the_calls_leaves_them_steady(cold: tuple[int, ...], keeps: bool) -> None:
     item = CompiledCallable("f", None, 0, None, None, 64, 9.0, (9.0,) * len(cold), cold, (0.1,) * 60, 42.0)
-    run = SimpleNamespace(variants=(), records=(SimpleNamespace(calls=ProcessCalls(1, 0, (item,))),))
+    records = (SimpleNamespace(calls=ProcessCalls(1, 0, (item,))),)
+    run = SimpleNamespace(variants=(), records=records, manifest=None)
     assert measured_times(cast(Run, run)).recompiling is keeps
 
 
@@ -358,12 +361,22 @@ def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(soft
     once.append(Event("recompile", f"{size}1", "f", None))
     (item,) = (f for f in explain_case(replace(case, events=tuple(once))).findings if f.rule == "recompiles")
     assert item.severity == "low"
-    # A number needs no graph of its own each, and a program that goes on compiling has no steady call.
-    number = tuple(Event("recompile", "L['n'] == 3", name, None) for name in "fg")
-    going = replace(case, events=tuple(once), times=replace(case.times, recompiling=True))
-    for other in (replace(case, events=number), going):
+
+    def severity(*events: Event, recompiling: bool = False) -> str:
+        other = replace(case, events=events, times=replace(case.times, recompiling=recompiling))
         (item,) = (f for f in explain_case(other).findings if f.rule == "recompiles")
-        assert item.severity == "medium"
+        return item.severity
+
+    # A program that goes on compiling has no steady call.
+    assert severity(*once, recompiling=True) == "medium"
+    # A number that changes is one that may from then on, as a size; two graphs for it are one too many.
+    number = [Event("recompile", f"0/{at}: L['n'] == {at}", "f", None) for at in range(2)]
+    size_too = Event("recompile", f"0/1: {size}8", "f", None)
+    assert (severity(number[0], size_too), severity(*number)) == ("low", "high")
+    assert severity(number[0], Event("recompile", "check_obj_id(f, 7)", "f", None)) == "medium"
+    # A function that is compiled again for many things is so again and again.
+    many = [Event("recompile", f"0/{at}: L['n{at}'] == 3", "f", None) for at in range(4)]
+    assert (severity(*many[:3]), severity(*many)) == ("low", "high")
     # What a break hands on is compiled apart because of the break.
     resumed = (Event("recompile", f"{size}8", "torch_dynamo_resume_in_f_at_7", None, 2),)
     (item,) = (f for f in explain_case(replace(case, events=resumed)).findings if f.rule == "recompiles")
@@ -422,6 +435,40 @@ def test_one_compiled_method_of_modules_whose_weights_differ_is_a_matter_of_what
     assert found.trial == Trial(config=(("dynamo.cache_size_limit", 64),)) and of_modules.trial is None
     # One of five graphs is another module's: that is no reason for the four.
     assert "sets of shapes" not in told(case(4, 4, 4, 4, 8)).title
+
+
+def test_what_makes_a_number_or_a_size_one_in_each_graph_is_named(softmax: Case) -> None:
+    """As ``diagonal(offset=span - 1)``, whose argument takes no symbol: dynamic shapes do not help."""
+    place = SourceLocation("rna.py", 43, "fill_span", "closed = logw.diagonal(offset=span - 1)")
+    slow = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    slow = replace(slow, times=replace(slow.times, recompile_ms=2_000.0))
+
+    def told(
+        guard: str, source: str, values: Mapping[str, str], at: SourceLocation | None = place
+    ) -> Finding:
+        fixed = {
+            name: (Specialization("L['other']", "5", "", at, 7), Specialization(source, value, "", at, 7))
+            for name, value in values.items()
+        }
+        events = tuple(Event("recompile", f"0/{n}: {guard}{n + 5}", "f", None) for n in range(3))
+        case = replace(slow, events=events, fixed=lambda: fixed)
+        (finding,) = (item for item in explain_case(case).findings if item.rule == "recompiles")
+        return finding
+
+    # The first graph has a number as it is, and later ones would have a symbol.
+    number = told("L['span'] == ", "L['span']", {"0/1": "6", "0/2": "7"})
+    assert number.advice.startswith("span is a number in each graph since rna.py:43: ")
+    assert (number.evidence[0].path, number.evidence[0].line) == ("rna.py", 43)
+    assert number.evidence[0].text == "makes span a number: closed = logw.diagonal(offset=span - 1)"
+    size = told("tensor 'x' size mismatch at index 1. expected 9, actual ", "L['x'].size()[1]", {"0/2": "9"})
+    assert "x.size()[1]" not in size.advice, "one size is no number in several graphs"
+    # Another number, another input, or no line: nothing is named.
+    for other in (
+        told("L['span'] == ", "L['span']", {"0/1": "9"}),
+        told("L['n'] == ", "L['span']", {"0/1": "6"}),
+        told("L['span'] == ", "L['span']", {"0/1": "6"}, None),
+    ):
+        assert "pass it as a tensor" in other.advice and other.evidence[0].line != 43
 
 
 def test_recompiles_that_no_later_call_waited_for_are_no_cost(softmax: Case) -> None:

@@ -507,6 +507,34 @@ def test_a_loop_that_goes_on_with_what_compiled_code_gives_is_a_job_and_one_that
     assert not job("state = step(state, gain)\n", out)
     # But for a training on all of it at once.
     assert job("state = step(state, gain)\n", f"{out}    optimizer.step()\n")
+    # Another scan in each round, of which numbers are kept: no two calls do the same.
+    kept = "    widths.append(out[out > 0.3].mean().item())\n"
+    scanned = "img, truth = scan(frame)\n    out = step(flat(img), gain)\n"
+    assert job("state = step(state, gain)\n", f"{scanned}{kept}") and not job(
+        "state = step(state, gain)\n", f"{scanned}    print(out.mean().item())\n"
+    )
+    assert not job("state = step(state, gain)\n", f"out = step(x, gain)\n{kept}")
+
+
+@pytest.mark.parametrize(
+    ("work", "job"),
+    [
+        ("batches = [run(x) for _ in range(9)]", True),
+        ("batches = {n: run(x) for n in range(9)}", True),
+        ("[run(x) for _ in range(9)]", False),
+        ("names = [len(x) for _ in range(9)]; run(x)", False),
+        ("for w in (3.0, 0.3): guess = minimize(fun, guess, w).x", True),
+        ("for w in (3.0, 0.3): res = minimize(fun, guess, w); print(res.fun)", False),
+    ],
+)
+def test_what_is_listed_at_once_and_what_a_minimizer_goes_on_with_is_work(work: str, job: bool) -> None:
+    text = (
+        "import time, torch\nstep = torch.compile(move)\ndef run(x): return step(x)\n"
+        "def fun(x): return run(x).sum()\nstart = time.perf_counter()\n"
+        f"{work}\nrun(x)\ntook = time.perf_counter() - start\nprint(9 / took)\n"
+    )
+    (region,) = program(text).regions
+    assert (region.job, region.includes_first_call) == (job, True)
 
 
 def test_the_time_of_what_has_a_job_inside_is_that_of_the_job(softmax: Case) -> None:

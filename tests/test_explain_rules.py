@@ -195,6 +195,8 @@ def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> 
         ("tensor 'y' requires_grad mismatch. expected requires_grad=0", "grad"),
         ("0/0: L['self'].training == True  # def forward(self, x):", "train"),
         ("1/0: L['self'].step == 3", "attribute"),
+        ("0/2: (1024*(t % 2)) != 0", "number"),
+        ("0/1: 400 + i*i + ((-40)*i) >= 2", "number"),
         ("self.param_groups[0]['lr'] == 0.0001666 # for group in self.param_groups", "optimizer"),
         ("3/1: ___as_tensor(self.param_groups[0]['lr']).item() == 0.00033", "optimizer"),
         ("L['self'].shape_mode == 2", "attribute"),
@@ -323,7 +325,8 @@ def test_what_a_break_hands_on_is_advised_on_where_it_is_met_most() -> None:
 def test_one_tensor_handed_over_twice_at_first_is_no_alarm() -> None:
     found = compiled_again(("diagonal", 9, "m2 is m1"), ("diagonal", 9, "m2 is x2"))
     assert found.severity == "medium" and "tensors of their own" in found.advice
-    assert compiled_again(("f", 9, "m2 is m1"), ("f", 9, "n == 3")).severity == "high"
+    again = (("f", 9, "n == 3"), ("f", 9, "n == 4"))
+    assert compiled_again(("f", 9, "m2 is m1"), *again).severity == "high"
     assert recompiles.guard_kind("flag is True") == "flag"
 
 

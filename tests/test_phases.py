@@ -1,21 +1,27 @@
-"""Calls of one callable with gradients and without: the account and the profile are of one kind."""
+"""Calls of one callable with gradients and without, and of callables that are called one after another: the
+account and the profile are of one kind."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from explaining import bare
 
-from inspector.analysis.phases import WITH, WITHOUT, in_phase, main_phase, of_phase
-from inspector.capture.profiles import plan_calls
+from inspector.analysis.phases import WITH, WITHOUT, Meant, in_meant, main_calls, main_phase, of_meant
+from inspector.capture import profiles
+from inspector.capture.profiles import plan_calls, plan_profile
 from inspector.capture.recorder.journal import SIZES_LIMIT, Entry
+from inspector.explain.engine import explain_case
 from inspector.explain.sized_calls import losing_calls
 from inspector.explain.times import graph_times, measured_times, steady_call_ms
 from inspector.model.calls import CompiledCallable, GraphRuns, ProcessCalls, VariantRun
+from inspector.present.answer import headline
 from inspector.readers.run import Run
 
 TRAINED, SAMPLED = (WITH, "training", "64x56"), (WITHOUT, "eval", "2400x1")
@@ -48,12 +54,12 @@ PASS = backward(79, 14.0)
 def test_the_kind_that_most_time_passes_in_is_meant_with_its_backward_passes() -> None:
     assert main_phase([FORECAST, PASS]) == WITH
     assert main_phase([FORECAST]) == WITHOUT
-    trained, passed = of_phase([FORECAST, PASS], WITH)
+    trained, passed = of_meant([FORECAST, PASS], Meant(WITH))
     assert (trained.calls, set(trained.steady_ms), len(trained.steady_faults)) == (80, {10.0}, 79)
     assert passed is PASS
-    (sampled,) = of_phase([FORECAST, PASS], WITHOUT)
+    (sampled,) = of_meant([FORECAST, PASS], Meant(WITHOUT))
     assert set(sampled.steady_ms) == {4.0, 6.0} and sampled.calls == 180
-    assert of_phase([FORECAST, PASS], None) == [FORECAST, PASS]
+    assert of_meant([FORECAST, PASS], Meant()) == [FORECAST, PASS]
 
 
 def test_no_kind_is_meant_where_they_are_no_two_or_take_turns() -> None:
@@ -71,14 +77,14 @@ def test_no_kind_is_meant_where_they_are_no_two_or_take_turns() -> None:
 
 def _run(*variants: tuple[Any, Sequence[CompiledCallable]]) -> Run:
     made = [VariantRun(name, 0, 1.0, (ProcessCalls(1, 0, tuple(items)),)) for name, items in variants]
-    return cast(Run, SimpleNamespace(variants=tuple(made), records=()))
+    return cast(Run, SimpleNamespace(variants=tuple(made), records=(), manifest=None))
 
 
 def test_a_call_is_one_of_that_kind_on_both_sides() -> None:
     eager = [net((0, 79, 7.0), (1, 178, 9.0), cold=(0,)), backward(79, 11.0)]
     run = _run(("captured", [FORECAST, PASS]), ("compiled", [FORECAST, PASS]), ("eager", eager))
     times = measured_times(run)
-    assert (times.phase, times.compiled_ms, times.eager_ms) == (
+    assert (times.meant.phase, times.compiled_ms, times.eager_ms) == (
         WITH,
         pytest.approx(24.0),
         pytest.approx(18.0),
@@ -89,7 +95,7 @@ def test_a_call_is_one_of_that_kind_on_both_sides() -> None:
     assert times.by_sizes is not None and len(times.by_sizes.groups) == 2
     assert steady_call_ms((ProcessCalls(1, 0, (FORECAST, PASS)),)) == pytest.approx(24.0)
     alone = measured_times(_run(("compiled", [net((0, 40, 10.0)), backward(39, 14.0)])))
-    assert alone.phase is None
+    assert alone.meant.phase is None
 
 
 GRAPHS = tuple(
@@ -104,12 +110,12 @@ GRAPHS = tuple(
 
 def test_graphs_that_ran_in_calls_of_the_other_kind_are_left_out() -> None:
     process = ProcessCalls(1, 0, (FORECAST, PASS), graph_runs=GRAPHS)
-    of = graph_times(in_phase((process,), WITH)).of
+    of = graph_times(in_meant((process,), Meant(WITH))).of
     assert {graph: runs for (_, graph), (runs, _) in of.items()} == {
         "model__0_forward_1.0": 1.0,
         "model__0_backward_2.1": 1.0,
     }
-    of = graph_times(in_phase((process,), WITHOUT)).of
+    of = graph_times(in_meant((process,), Meant(WITHOUT))).of
     assert {graph: runs for (_, graph), (runs, _) in of.items()} == {"model__0_inference_3.2": 1.0}
 
 
@@ -122,8 +128,8 @@ def test_older_captures_have_a_profile_of_what_is_called_most() -> None:
     ):
         process = ProcessCalls(1, 0, (FORECAST, PASS), graph_runs=graphs)
         captured = VariantRun("captured", 0, 1.0, (process,))
-        both = cast(Run, SimpleNamespace(variants=(captured, *run.variants), records=()))
-        assert measured_times(both).phase == phase
+        both = cast(Run, SimpleNamespace(variants=(captured, *run.variants), records=(), manifest=None))
+        assert measured_times(both).meant.phase == phase
 
 
 def test_the_profile_is_of_calls_of_that_kind() -> None:
@@ -157,10 +163,100 @@ def test_what_calls_of_the_other_kind_lose_is_told_and_is_no_part_of_the_account
     compiled = [net((0, 60, 10.0), (1, 30, 8.0)), backward(60, 14.0)]
     eager = [net((0, 60, 12.0), (1, 30, 4.0)), backward(60, 16.0)]
     times = measured_times(_run(("compiled", compiled), ("eager", eager)))
-    assert (times.phase, times.outcome) == (WITH, "faster")
+    assert (times.meant.phase, times.outcome) == (WITH, "faster")
     case = bare(times)
     (told,) = losing_calls(case, "slower_than_eager", "see")
     assert "without gradients" in told.title and told.cost_ms is None and told.claims == ()
-    mean = replace(case, times=replace(times, phase=None))
+    mean = replace(case, times=replace(times, meant=Meant()))
     (told,) = losing_calls(mean, "slower_than_eager", "see")
     assert told.cost_ms == pytest.approx(4.0 / 3) and len(told.claims) == 1
+
+
+def _after_each_other() -> tuple[CompiledCallable, ...]:
+    """A loss that is trained, with its backward pass, and a step of a simulation behind it, in more calls."""
+    loss = net((0, 60, 10.0), name="loss", span=(0, 121))
+    passed = replace(backward(60, 14.0), span=(1, 122))
+    step = net((1, 150, 0.5), name="step", order=1, span=(123, 273))
+    return loss, passed, step
+
+
+def _twice_as_long() -> list[CompiledCallable]:
+    """In eager, where nothing compiles."""
+    return [
+        replace(item, steady_ms=tuple(2 * ms for ms in item.steady_ms), cold_ms=(40.0,))
+        for item in _after_each_other()
+    ]
+
+
+def test_callables_that_are_called_one_after_another_are_no_one_call() -> None:
+    times = measured_times(_run(("compiled", _after_each_other()), ("eager", _twice_as_long())))
+    assert (times.compiled_ms, times.eager_ms, times.only) == (24.0, 48.0, ("loss",))
+    assert times.calls == 61 and times.meant.callables == {("call", 0), ("backward", 0)}
+    assert times.span is None, "what the end of a run is like says nothing of these"
+    # What compiling cost is that of all of them.
+    assert times.cold_ms is not None and times.cold_ms > 2200
+    # As they take turns, or where nobody counted when, they are.
+    for span in ((100, 273), None):
+        loss, passed, step = _after_each_other()
+        mixed = measured_times(_run(("compiled", (loss, passed, replace(step, span=span)))))
+        assert mixed.only == () and mixed.compiled_ms == pytest.approx(0.5 + 24.0 * 61 / 151)
+    # Two processes count apart.
+    both = tuple(ProcessCalls(number, 0, _after_each_other()) for number in (1, 2))
+    assert main_calls(both).callables == frozenset()
+
+
+def test_graphs_of_what_is_called_before_or_after_are_left_out() -> None:
+    graphs = tuple(
+        replace(graph, span=span, trained=None)
+        for graph, span in zip(GRAPHS, ((0, 121), (1, 122), (123, 273)), strict=True)
+    )
+    process = ProcessCalls(1, 0, _after_each_other(), graph_runs=graphs)
+    (kept,) = in_meant((process,), main_calls((process,)))
+    assert [graph.graph for graph in kept.graph_runs] == ["model__0_forward_1.0", "model__0_backward_2.1"]
+    assert [item.name for item in kept.callables] == ["loss", "backward"]
+
+
+def test_calls_are_those_that_were_profiled() -> None:
+    """An older capture has a profile of what is called most, and a newer one says of what."""
+    variants = _run(("compiled", _after_each_other())).variants
+    for profile, only in (({}, "step"), ({"order": 0}, "loss"), ({"order": 1}, "step")):
+        manifest = SimpleNamespace(baseline={"compiled": {"profile": profile}})
+        run = SimpleNamespace(variants=variants, records=(), manifest=manifest)
+        assert measured_times(cast(Run, run)).only == (only,)
+
+
+def test_the_profile_is_of_callables_that_most_time_passes_in(tmp_path: Path) -> None:
+    folder = tmp_path / "baseline" / "compiled" / "record"
+    folder.mkdir(parents=True)
+    rows = [
+        {
+            "name": item.name, "location": f"a.py:{line}", "order": item.order, "kind": item.kind,
+            "calls": item.calls, "first_ms": 900.0, "total_ms": item.total_ms, "cold_ms": [900.0],
+            "cold_index": [0], "steady_ms": item.steady_ms, "span": item.span,
+        }
+        for line, item in enumerate(_after_each_other(), 1)
+    ]  # fmt: skip
+    head = {"kind": "process", "schema": "inspector.record/1", "pid": 7, "rank": 0}
+    lines = (head, {"kind": "calls", "callables": rows, "events": [], "counters": {}})
+    (folder / "rank0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plan, _ = plan_profile(tmp_path)
+    assert plan is not None and plan.order == 0 and plan.first + plan.calls < 61
+
+
+@pytest.mark.parametrize(
+    ("acts", "ms", "calls"), [(20, 1.5, 20), (64, 10.0, 64), (65, 1.5, 1), (16, 50.0, 16), (20, 11.0, 1)]
+)
+def test_a_round_of_an_episodes_steps_and_its_update_is_profiled_whole(
+    acts: int, ms: float, calls: int
+) -> None:
+    actor = net((1, 25 * acts - 1, ms))
+    learner = replace(net((0, 24, 20.0)), order=1)
+    assert profiles._round(actor, [actor, learner]) == calls
+
+
+def test_what_is_said_names_the_functions_whose_calls_are_meant() -> None:
+    case = bare(measured_times(_run(("compiled", _after_each_other()), ("eager", _twice_as_long()))))
+    answer = explain_case(case)
+    assert answer.only == ("loss",)
+    *_, how = headline(answer)
+    assert how == "measured: 60 calls of loss (others come before or after), ± 0 %"

@@ -21,6 +21,8 @@ _OF_WHOLE = re.compile(
 _KEY = re.compile(r"\w+(?=[,)])")
 _NORMAL = "ADInplaceOrView"
 _LOCAL = re.compile(r"^L\['(\w+)'\]")
+# L['n'] == 3, self.count == 3
+_IS_NUMBER = re.compile(r"^(?P<name>[\w.\[\]']{1,400}) == (?P<value>-?\d+)$")
 _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
 _CODE = " # "
 """torch/_guards.py: between a guard and the line that it comes from."""
@@ -49,6 +51,19 @@ def fixed_size(reason: str) -> tuple[str, int, str] | None:
     return match["name"], int(match["index"]), match["old"]
 
 
+def guard_source(source: str) -> str:
+    """``L['x'].size()[0]`` -> ``x.size()[0]``: what a guard or a symbol is of, with a local's own name."""
+    return _LOCAL.sub(r"\1", source)
+
+
+def pinned_by(reason: str) -> tuple[str, str] | None:
+    """(what, the number that it was in the graph) of a guard on a size or on a number of the caller's."""
+    if (size := fixed_size(reason)) is not None:
+        return f"{guard_source(size[0])}.size()[{size[1]}]", size[2]
+    match = _IS_NUMBER.match(without_code(_ID.sub("", reason.partition("\n")[0].strip())))
+    return None if match is None else (guard_source(match["name"]), match["value"])
+
+
 def without_code(guard: str) -> str:
     """A guard without the line of code that torch may write behind it."""
     return guard.partition(_CODE)[0].strip()
@@ -66,7 +81,7 @@ def guard_text(reason: str) -> str:
         what = _WHAT.get(match["what"], match["what"])
     else:
         return without_code(text)
-    name = _LOCAL.sub(r"\1", match["name"])
+    name = guard_source(match["name"])
     if where := made_elsewhere(reason):
         return f"{name} was made {where}"
     return f"{name}'s {what} changed from {match['old']} to {match['new']}"

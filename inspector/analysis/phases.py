@@ -1,6 +1,7 @@
-"""Calls of one callable with gradients and without, as of a training and of what is made with the model
-between: work of two kinds, of which no call is the mean.
+"""What of a program's calls is work of one kind: no call is the mean of two kinds.
 
+Calls of one callable with gradients and without, as of a training and of what is made with the model between;
+callables of which some are called only after the last call of the others, as a simulation after a training.
 An account and a profile are of the kind that takes most of the time.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, GraphRuns, ProcessCalls
 
 from .steady import MINIMUM_CALLS, sizes_of_calls
@@ -21,6 +23,58 @@ WITH: Phase = "with gradients"
 WITHOUT: Phase = "without gradients"
 _ROW = 8
 """Calls, of which a profile can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """Which calls an account is of; by default all of them.
+
+    `callables` are (kind, order) of those that are called between each other, where others are called only
+    before or after these; empty where all take turns.
+    """
+
+    phase: Phase | None = None
+    callables: frozenset[tuple[str, int]] = frozenset()
+
+
+def main_calls(processes: Iterable[ProcessCalls], order: int | None = None) -> Meant:
+    """Those of one rank that most time passes in; with `order` those among which that callable's are."""
+    called = [[item for item in process.callables if item.calls] for process in processes]
+    every = [item for own in called for item in own]
+    # Each process counts its own calls: of several it is not known what was called when.
+    rows = _stretches(every) if sum(map(bool, called)) == 1 else []
+    rows = [row for row in rows if max(len(item.steady_ms) for item in row) >= MINIMUM_CALLS]
+    if order is not None:
+        rows.sort(key=lambda row: any((item.kind, item.order) == ("call", order) for item in row))
+    else:
+        rows.sort(key=_steady_time)
+    if len(rows) < 2:
+        return Meant(main_phase(every))
+    return Meant(main_phase(rows[-1]), frozenset((item.kind, item.order) for item in rows[-1]))
+
+
+def _stretches(called: Iterable[CompiledCallable]) -> list[list[CompiledCallable]]:
+    """Callables in rows, each of which is called only after the last call of the row before; one row where
+    it is not known when they were called."""
+    called = [*called]
+    spans = [item.span for item in called if item.span is not None]
+    if len(spans) < len(called):
+        return [called]
+    rows: list[list[CompiledCallable]] = []
+    end = -1
+    for (first, last), item in sorted(zip(spans, called, strict=True), key=lambda pair: pair[0]):
+        if first > end:
+            rows.append([])
+        rows[-1].append(item)
+        end = max(end, last)
+    return rows
+
+
+def _steady_time(row: Iterable[CompiledCallable]) -> float:
+    """Milliseconds of all steady calls; of a long run the newest ones stand for all."""
+    return sum(
+        sum(item.steady_ms) * (item.calls - len(item.cold_ms)) / max(len(item.steady_ms), 1) for item in row
+    )
 
 
 def main_phase(called: Iterable[CompiledCallable]) -> Phase | None:
@@ -39,12 +93,13 @@ def main_phase(called: Iterable[CompiledCallable]) -> Phase | None:
     return None if any(WITH in phases_of_calls(item) for item in only) else WITHOUT
 
 
-def of_phase(called: Iterable[CompiledCallable], phase: Phase | None) -> list[CompiledCallable]:
-    """The callables as if calls of that phase were all that the mixed ones had; all of them for None."""
-    if phase is None:
-        return [*called]
-    kept = (item for item in called if item.kind == "call" or phase == WITH)
-    return [_restricted(item, phase) if _is_both(item) else item for item in kept]
+def of_meant(called: Iterable[CompiledCallable], meant: Meant) -> list[CompiledCallable]:
+    """The callables that are meant, as if calls of that phase were all that the mixed ones had."""
+    own = [item for item in called if not meant.callables or (item.kind, item.order) in meant.callables]
+    if meant.phase is None:
+        return own
+    kept = (item for item in own if item.kind == "call" or meant.phase == WITH)
+    return [_restricted(item, meant.phase) if _is_both(item) else item for item in kept]
 
 
 def counts_phases(processes: Iterable[ProcessCalls]) -> bool:
@@ -54,18 +109,22 @@ def counts_phases(processes: Iterable[ProcessCalls]) -> bool:
     return not runs or any(each.trained is not None for each in runs)
 
 
-def in_phase(processes: Sequence[ProcessCalls], phase: Phase | None) -> tuple[ProcessCalls, ...]:
-    """Processes with the calls of that phase, and with the runs of graphs in them."""
-    if phase is None:
-        return (*processes,)
-    return tuple(
-        replace(
-            process,
-            callables=tuple(of_phase(process.callables, phase)),
-            graph_runs=tuple(kept for runs in process.graph_runs if (kept := _runs(runs, phase)) is not None),
-        )
-        for process in processes
-    )
+def in_meant(processes: Sequence[ProcessCalls], meant: Meant) -> tuple[ProcessCalls, ...]:
+    """Processes with the calls that are meant, and with the runs of graphs in them."""
+    return (*processes,) if meant == Meant() else tuple(_of_process(each, meant) for each in processes)
+
+
+def _of_process(process: ProcessCalls, meant: Meant) -> ProcessCalls:
+    kept = of_meant(process.callables, meant)
+    spans = [item.span for item in kept if item.span is not None] if meant.callables else []
+    first, last = min((one for one, _ in spans), default=0), max((other for _, other in spans), default=0)
+    runs = [
+        each
+        for each in process.graph_runs
+        if not spans or each.span is None or (each.span[0] <= last and each.span[1] >= first)
+    ]
+    of_phase = runs if meant.phase is None else (_runs(each, meant.phase) for each in runs)
+    return replace(process, callables=tuple(kept), graph_runs=tuple(filter(None, of_phase)))
 
 
 def phases_of_calls(item: CompiledCallable) -> list[str | None]:

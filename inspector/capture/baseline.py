@@ -121,7 +121,7 @@ def _run(
         for variant in BASELINE_VARIANTS
         if variant in ran
     }
-    profiled, more, interrupted = run_profiles(argv, run, screen, environments, live=live)
+    profiled, more, interrupted = run_profiles(argv, run, screen, environments, plan.order, live=live)
     for name, entry in profiled.items():
         ran[name]["profile"] = entry
     return BaselineOutcome(ran, interrupted, (*notes, *more))

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
-from inspector.analysis.phases import Phase, main_phase, of_phase, phases_of_calls
+from inspector.analysis.phases import Meant, Phase, main_calls, main_phase, of_meant, phases_of_calls
 from inspector.analysis.steady import (
     call_groups,
     first_and_later,
@@ -25,7 +25,8 @@ from inspector.analysis.steady import (
 from inspector.capture.child import run_apart
 from inspector.capture.progress import Display
 from inspector.frozen import dataclass
-from inspector.model.calls import BASELINE_VARIANTS, CompiledCallable, Variant
+from inspector.model.calls import BASELINE_VARIANTS, CompiledCallable, ProcessCalls, Variant
+from inspector.readers.anew import made_anew
 from inspector.readers.variants import read_records
 
 FOLDER = "profile"
@@ -33,8 +34,11 @@ SAID = {"compiled": "compiled, profiled", "eager": "in eager, profiled"}
 _MOST_CALLS = 5
 _USUAL = 0.25
 """Of the median call: what five calls are off by without a cause, where others use the machine too."""
-_LONGEST_ROUND = 16
-"""Calls of one round of the program's loop that are profiled as a whole."""
+_LONGEST_ROUND, _OF_SHORT_CALLS = 16, 64
+"""Calls of one round of the program's loop that are profiled as a whole: steps of an episode are many, and
+short."""
+_SHORT_MS = 10.0
+"""Sixty-four of them are some hundred thousand events of a CPU's at most."""
 _SETTLE = 16
 """Steady calls before the first profiled one, at most half of those that are not needed: on a CPU the first
 ten took up to three times as long as later ones, in memory that was new to the program."""
@@ -57,20 +61,15 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     """By the calls of the baseline's compiled run: those of the callable that is called most, where most of
     them follow each other and none compiles. None, with a note for the user, where no two do."""
     records = read_records(run / "baseline" / "compiled", str, as_recorded=True)
-    counted = [
-        item
-        for record in records
-        if record.calls is not None and (record.calls.rank or 0) == 0
-        for item in record.calls.callables
-        if item.kind in ("call", "backward") and item.calls
-    ]
+    calls = [record.calls for record in records if record.calls is not None]
+    counted = _counted([process for process in calls if (process.rank or 0) == 0])
     called = [item for item in counted if item.kind == "call"]
     if not called:
         return None, ""
     main = max(called, key=lambda item: (item.calls, -item.order))
     phase = main_phase(counted)
     if phase is not None:
-        only = of_phase(counted, phase)
+        only = of_meant(counted, Meant(phase))
         kept = [item for item in only if item.order == main.order and item.kind == "call"]
         # Calls of the other kind lie between these: their rounds have other lengths.
         plan = plan_calls(main, _round(kept[0], only), phase)
@@ -81,6 +80,19 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     if plan is None:
         return None, "nothing was profiled: the program makes no two steady calls of compiled code"
     return replace(plan, warm_up=_warm_up(plan, _steady(main)[0])), ""
+
+
+def _counted(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:
+    """The callables that are called while those are that most time passes in."""
+    called = [item for process in processes for item in process.callables if item.calls]
+    # What is compiled anew for each part of the work is one callable among the others.
+    as_one = [made_anew(process) for process in processes]
+    meant = main_calls(as_one)
+    if not meant.callables:
+        return called
+    kept = [item.span for process in as_one for item in of_meant(process.callables, meant) if item.span]
+    first, last = min(one for one, _ in kept), max(other for _, other in kept)
+    return [item for item in called if item.span and first <= item.span[0] and item.span[1] <= last]
 
 
 def _warm_up(plan: ProfilePlan, steady: int) -> int:
@@ -102,7 +114,9 @@ def _round(main: CompiledCallable, called: Sequence[CompiledCallable]) -> int:
     where a generator is called six times. 1 where counts have nothing in common, or a round is too long."""
     rounds = math.gcd(*(item.calls for item in called))
     calls = main.calls // rounds if rounds else 1
-    return calls if rounds > 1 and calls <= _LONGEST_ROUND else 1
+    short = bool(main.steady_ms) and statistics.median(main.steady_ms) <= _SHORT_MS
+    longest = _OF_SHORT_CALLS if short else _LONGEST_ROUND
+    return calls if rounds > 1 and calls <= longest else 1
 
 
 def _steady(main: CompiledCallable, phase: Phase | None = None) -> tuple[int, int]:
@@ -232,10 +246,12 @@ def run_profiles(
     run: Path,
     screen: Display,
     environments: Mapping[Variant, Mapping[str, str]],
+    order: int,
     *,
     live: bool,
 ) -> tuple[dict[str, dict[str, object]], tuple[str, ...], bool]:
-    """Run `argv` in both ways, with `environments` by variant as `profiled_environment` made them.
+    """Run `argv` in both ways, with `environments` by variant as `profiled_environment` made them and calls
+    of the callable `order` that are profiled.
 
     Gives the manifest's entries by variant, notes for the user, and whether it was interrupted.
     """
@@ -257,6 +273,7 @@ def run_profiles(
             "exit_code": result.exit_code,
             "seconds": round(result.seconds, 3),
             "bytes": trace.stat().st_size if trace.is_file() else None,
+            "order": order,
         }
         if result.interrupted:
             notes.append(f"the profile was interrupted in its {variant} run")

@@ -25,7 +25,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "ledger": shaped(ledger.parts, _SHAPES),
         **pick(ledger, "unexplained_ms eager_ms compiled_ms compiled_how=how compile_s compile_source"),
         **pick(ledger, "break_even_calls missing doubts"),
-        **pick(explanation, "faster outcome again phase groups", _SHAPES),
+        **pick(explanation, "faster outcome again phase only groups", _SHAPES),
         "blocks": shaped(sides.joined.blocks if sides is not None else (), _SHAPES),
         "differences": shaped(sides and sides.ledger, _SHAPES),
         **pick(explanation, "account", _SHAPES),

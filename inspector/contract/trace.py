@@ -16,6 +16,7 @@ from inspector.model.compilation import (
     Failure,
     Guard,
     KernelInfo,
+    Specialization,
     Stage,
     Symbol,
 )
@@ -60,7 +61,7 @@ def _compilation(item: Compilation, time: CompileTime | None) -> dict[str, Any]:
     return {
         **pick(item, "id=ident compile_id rank function status attempts line stack", _SHAPES),
         "compile_time": None if time is None else {**time_json(time), "sections": _sections(time)},
-        **pick(item, "stages guards symbols caches kernels", _SHAPES),
+        **pick(item, "stages guards symbols specializations caches kernels", _SHAPES),
         "kernel_stacks": {name: list(stacks) for name, stacks in item.kernel_stacks},
         "side_effects": list(item.facts.get("side effects", ())),
         "collectives": list(item.facts.get("communication", ())),
@@ -127,6 +128,7 @@ _SHAPES: Shapes = {
     KernelInfo: _kernel,
     Recompile: "location reasons line",
     SourceLocation: lambda place: {**pick(place, "path line function"), **filled(place, "code")},
+    Specialization: "source value reason location",
     Stage: _stage,
     Symbol: "name hint range source location",
 }

@@ -12,6 +12,7 @@ from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.frozen import dataclass
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
+from inspector.model.compilation import Specialization
 from inspector.model.compile_time import CompileTime
 from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.failure import Failure
@@ -242,6 +243,8 @@ class Case:
     """Where `compile_s` is from."""
     traced: Callable[[], Mapping[str, FxGraph]] | None = None
     """Dynamo's graphs by compile id, read where somebody asks."""
+    fixed: Callable[[], Mapping[str, tuple[Specialization, ...]]] | None = None
+    """What tracing made numbers of, by compile id, read where somebody asks."""
     lowered: Callable[[str, int], LoweredKernel | None] | None = None
     """The kernel of a launch, by its graph and number, with the stages that the run holds."""
 

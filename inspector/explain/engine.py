@@ -125,7 +125,8 @@ def _explained(case: Case) -> Iterator[Explanation]:
         case.times.compiled,
         case.times.eager,
         case.times.again,
-        case.times.phase,
+        case.times.meant.phase,
+        case.times.only,
     )
     yield answer
     known = len(failed)

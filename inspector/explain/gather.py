@@ -13,7 +13,7 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy, run_taken
 from inspector.analysis.nothing import all_in_eager
-from inspector.analysis.phases import in_phase
+from inspector.analysis.phases import in_meant
 from inspector.analysis.program_calls import calls_by_node, program_graph
 from inspector.analysis.traffic import sizes_of, symbol_hints
 from inspector.analysis.two_sides import side_doubt
@@ -32,7 +32,7 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.two_sides import ProgramCall, Sides
 from inspector.readers.failures import program_failure
-from inspector.readers.program_graphs import dynamo_graphs
+from inspector.readers.program_graphs import dynamo_graphs, fixed_by_tracing
 from inspector.readers.programs import program_sources
 from inspector.readers.text import guarded
 
@@ -86,7 +86,7 @@ def gather(
     threads = _threads(graphs, programs)
     same = host is not None and run.manifest is not None and run.manifest.host == host.name
     shares = runs_per_call(graphs)
-    meant = in_phase(processes, times.phase)
+    meant = in_meant(processes, times.meant)
     taken = graph_times(meant)
     trained = any(item.kind == "backward" and item.calls for each in meant for item in each.callables)
     counted = {**taken.of, **(_backward_runs(graphs, taken.of) if trained else {})}
@@ -174,6 +174,7 @@ def gather(
         failure=program_failure(run),
         problems=tuple(failed),
         traced=traced,
+        fixed=partial(fixed_by_tracing, run),
         lowered=Lowered(run, reports=reports, stages=INSTRUCTIONS).known,
     )
     peaks = machine_of(whole).peaks

@@ -27,7 +27,8 @@ def losing_calls(
         return
     group = case.times.losing[0]
     lost = group.lost_ms / sum(other.compiled.count for other in calls.groups)
-    counted = case.times.phase is None or group.alike[0][0] == case.times.phase
+    phase = case.times.meant.phase
+    counted = phase is None or group.alike[0][0] == phase
     place = calls.location
     line = source_evidence(case, place) if place is not None else Evidence("record", None, calls.name)
     yield Finding(

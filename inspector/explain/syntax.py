@@ -69,6 +69,19 @@ def collects(loop: ast.AST, direct: Sequence[ast.Call]) -> bool:
     return any(map(of_them, (*added, *put)))
 
 
+def lists(statement: ast.AST, direct: Sequence[ast.Call]) -> bool:
+    """Whether a list is made of what some of the `direct` calls give: ``runs = [f(x) for x in xs]``."""
+    calls = set(map(id, direct))
+    return any(
+        id(node) in calls
+        for assigned in ast.walk(statement)
+        if isinstance(assigned, ast.Assign)
+        for made in ast.walk(assigned.value)
+        if isinstance(made, ast.ListComp | ast.DictComp)
+        for node in ast.walk(made)
+    )
+
+
 def works_on(loop: ast.AST, direct: Sequence[ast.Call], waits: Callable[[ast.Call], bool]) -> bool:
     """Whether a loop gives one of the `direct` calls something else in each round, or an optimizer makes its
     steps there, and does more with what comes of them than wait for it: one that measures hands over the
@@ -97,6 +110,8 @@ def works_on(loop: ast.AST, direct: Sequence[ast.Call], waits: Callable[[ast.Cal
             return False
         return (isinstance(node, ast.Name) and of_them(node)) or any(map(used, ast.iter_child_nodes(node)))
 
+    if collects(loop, direct):
+        return True
     # rows[:, at] = model(x)
     placed = (value for target, value in pairs if isinstance(target, ast.Subscript))
     decides = (node.test for node in walked if isinstance(node, ast.If | ast.While))

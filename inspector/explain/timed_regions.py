@@ -18,6 +18,7 @@ from .syntax import (
     enclosing,
     feeding,
     is_compile,
+    lists,
     nodes,
     tail,
     works_on,
@@ -158,6 +159,13 @@ def _region(
     function = enclosing(tree, first)
     callees = _callees(tree, function, reaching)
     direct = [call for call in calls if dotted(call.func) in callees]
+    # minimize(fun, start): what others call is called there.
+    handed = [
+        call
+        for call in calls
+        if any(isinstance(each, ast.Name | ast.Attribute) and dotted(each) in callees for each in call.args)
+    ]
+    working = [*direct, *handed]
     warm = _called_before(tree, function, first, callees, reaching)
     fed = feeding(inside, direct)
     data = [
@@ -180,8 +188,9 @@ def _region(
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),
         robust=robust,
-        job=any(collects(loop, direct) for loop in loops)
-        or any(works_on(loop, direct, _only_waits) for loop in rounds),
+        job=any(collects(loop, working) for loop in loops)
+        or any(lists(statement, working) for statement in inside)
+        or any(works_on(loop, working, _only_waits) for loop in rounds),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
-from inspector.analysis.phases import Phase, counts_phases, in_phase, main_phase, of_phase
+from inspector.analysis.phases import Meant, counts_phases, in_meant, main_calls, of_meant
 from inspector.analysis.steady import MOST, first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import (
@@ -25,6 +25,7 @@ from inspector.model.calls import (
 )
 
 if TYPE_CHECKING:
+    from inspector.model.run import Manifest
     from inspector.readers.run import Run
 
 NEWEST = 200
@@ -94,8 +95,10 @@ class Times:
     """Of the captured run, the same program: how many there are depends on what lies where in the heap."""
     span: SteadySpan | None = None
     """Of the process with most in its calls; None where nobody looked."""
-    phase: Phase | None = None
-    """What of their calls is meant where callables have some with gradients and some without."""
+    meant: Meant = Meant()
+    """Which calls these are of, where a program's are of several kinds."""
+    only: tuple[str, ...] = ()
+    """Names of the callables whose calls these are, where others are called before or after them alone."""
 
     @property
     def losing(self) -> tuple[CallGroup, ...]:
@@ -139,12 +142,18 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
     if not every:
         return Times()
     paid = pay_off(run.variants, nothing_compiled)
-    phase = main_phase(every) if counts_phases(captured) else None
-    of_call = paid if phase is None else pay_off(_in_phase(run.variants, phase), nothing_compiled)
-    called = of_phase(every, phase)
-    eager = of_phase(_called(variants.get("eager") or ()), phase) if not paid.both_eager else []
+    meant = main_calls(first_rank(chosen), _profiled(run.manifest, every))
+    if not counts_phases(captured):
+        meant = replace(meant, phase=None)
+    between = Meant(callables=meant.callables)
+    of_them, of_call = (
+        paid if calls == Meant() else pay_off(_in_meant(run.variants, calls), nothing_compiled)
+        for calls in (between, meant)
+    )
+    called, both = of_meant(every, meant), of_meant(every, between)
+    eager = of_meant(_called(variants.get("eager") or ()), meant) if not paid.both_eager else []
     ours, theirs = _compared(of_call, source) or (_one_call(called), _one_call(eager))
-    main = max(every, key=lambda item: item.total_ms)
+    main = max(both, key=lambda item: item.total_ms)
     cold, again = _cold(every)
     if paid.cost_ms is not None and paid.callables[0].measured_in == source.split()[0]:
         cold = paid.cost_ms
@@ -155,10 +164,10 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         eager=theirs,
         faults=_faults(called),
         eager_faults=_faults(eager),
-        captured_faults=_faults(of_phase(_called(captured), phase)),
+        captured_faults=_faults(of_meant(_called(captured), meant)),
         source=source,
-        span=_span(chosen),
-        calls=max(item.calls for item in every),
+        span=_span(chosen) if _are_last(both, every) else None,
+        calls=max(item.calls for item in both),
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
         recompile_ms=min(again, cold),
@@ -166,21 +175,48 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         outcome=of_call.outcome,
         again=of_call.again,
         notch_ms=notch_ms(typical(max(called, key=lambda item: item.total_ms))),
-        by_sizes=_by_sizes(paid.callables),
+        by_sizes=_by_sizes(of_them.callables),
         new_sizes=_new_sizes(main),
         grad=main.grad,
         training=main.training,
         callables=tuple(dict.fromkeys(item.name for item in every)),
         backends=tuple(dict.fromkeys(item.backend for item in every if item.backend)),
-        phase=phase,
+        meant=meant,
+        only=tuple(dict.fromkeys(item.name for item in called if item.kind == "call"))
+        if between.callables
+        else (),
     )
 
 
-def _in_phase(variants: Iterable[VariantRun], phase: Phase) -> tuple[VariantRun, ...]:
+def _profiled(manifest: Manifest | None, every: Iterable[CompiledCallable]) -> int | None:
+    """The number of the callable of which calls were profiled, the one with most where nobody noted it; None
+    where none were."""
+    entry = manifest.baseline.get("compiled") if manifest is not None else None
+    profile = entry.get("profile") if isinstance(entry, Mapping) else None
+    if not isinstance(profile, Mapping):
+        return None
+    order = profile.get("order")
+    if isinstance(order, int):
+        return order
+    most = max(
+        (item for item in every if item.kind == "call"),
+        key=lambda item: (item.calls, -item.order),
+        default=None,
+    )
+    return most.order if most is not None else None
+
+
+def _in_meant(variants: Sequence[VariantRun], meant: Meant) -> tuple[VariantRun, ...]:
     return tuple(
-        replace(run, processes=in_phase(run.processes, phase), profiled=in_phase(run.profiled, phase))
+        replace(run, processes=in_meant(run.processes, meant), profiled=in_meant(run.profiled, meant))
         for run in variants
     )
+
+
+def _are_last(called: Iterable[CompiledCallable], every: Iterable[CompiledCallable]) -> bool:
+    """Whether no other is called after the last call of these."""
+    ends, end = ([item.span[1] for item in items if item.span is not None] for items in (called, every))
+    return max(ends, default=0) >= max(end, default=0)
 
 
 def _span(processes: Sequence[ProcessCalls]) -> SteadySpan | None:
@@ -233,15 +269,14 @@ def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
 
 def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
     """One pass over all callables of the first rank; None without steady calls."""
-    called = _called(processes)
-    return _per_call(of_phase(called, main_phase(called)))
+    return _per_call(of_meant(_called(processes), main_calls(first_rank(processes))))
 
 
-def call_again(run: Run, phase: Phase | None) -> Steady | None:
-    """The same call, of that phase, in the run that was profiled, where most of its calls were not; None
+def call_again(run: Run, meant: Meant) -> Steady | None:
+    """The same call, of those meant, in the run that was profiled, where most of its calls were not; None
     where that can't be told."""
     again = {variant.variant: variant.processes for variant in run_again(run.variants)}
-    return _one_call(of_phase(_called(again.get("compiled", ())), phase))
+    return _one_call(of_meant(_called(again.get("compiled", ())), meant))
 
 
 def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:

@@ -146,6 +146,8 @@ class GraphRuns:
     asked: tuple[tuple[int, ...], ...] = ()
     trained: int | None = None
     """How many of its runs were in calls with gradients, or in backward passes; None where nobody counted."""
+    span: tuple[int, int] | None = None
+    """The first and the last call that it ran in, as `CompiledCallable.span` counts them."""
 
 
 @dataclass(frozen=True, slots=True)

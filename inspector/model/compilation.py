@@ -85,6 +85,19 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class Specialization:
+    """A symbol that tracing replaced by a number (torch/fx/experimental/symbolic_shapes.py:
+    ShapeEnv._set_replacement): the code is for `value` alone. `source` is what the symbol stood for
+    (``L['n']``), `location` the line whose tracing asked for it, `reason` torch's word for how."""
+
+    source: str
+    value: str
+    reason: str
+    location: SourceLocation | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class CacheLookup:
     """One look into a cache. `reason` says why it was bypassed or what exactly missed
     (``cache_status_detailed``); `saved_ms` is the time that torch says a hit saved."""
@@ -188,6 +201,7 @@ class Compilation:
     stages: tuple[Stage, ...] = ()
     guards: tuple[Guard, ...] = ()
     symbols: tuple[Symbol, ...] = ()
+    specializations: tuple[Specialization, ...] = ()
     caches: tuple[CacheLookup, ...] = ()
     kernels: tuple[KernelInfo, ...] = ()
     kernel_stacks: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -224,3 +224,6 @@ class Explanation:
     phase: str | None = None
     """Of calls with gradients and without of the same callable those that the account is of, as most time
     passes in them; None where there are none of both."""
+    only: tuple[str, ...] = ()
+    """Compiled functions whose calls the account is of, as most time passes in them, where others are called
+    only before or after these; empty where all are meant."""

@@ -177,8 +177,13 @@ def _how(explanation: Explanation) -> str:
         return "estimated: its graphs replayed alone" if explanation.ledger.how == "estimated" else "profiled"
     busy = ", while the machine was not free" if explanation.quality == "busy" else ""
     count = min(side.count for side in sides)
+    alone = f" of {', '.join(explanation.only)} (others come before or after)" if explanation.only else ""
     if explanation.phase is not None:
-        return f"measured: {plural(count, 'call')} {explanation.phase}, which most time passes in{busy}"
+        return (
+            f"measured: {plural(count, 'call')}{alone} {explanation.phase}, which most time passes in{busy}"
+        )
+    if alone:
+        return f"measured: {plural(count, 'call')}{alone}{_spread(sides)}{busy}"
     if explanation.groups:
         return f"measured: means over calls of several sizes{busy}"
     said = f"measured: {'medians' if len(sides) > 1 else 'median'} of {plural(count, 'call')}"

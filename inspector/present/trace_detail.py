@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from inspector.analysis.compile_time import walk
 from inspector.gather import ProcessTrace, TraceReport
-from inspector.model.compilation import CacheLookup, Compilation, Guard, KernelInfo, Stage, Symbol
+from inspector.model.compilation import (
+    CacheLookup,
+    Compilation,
+    Guard,
+    KernelInfo,
+    Specialization,
+    Stage,
+    Symbol,
+)
 from inspector.model.compile_time import CompileTime
 from inspector.text import cut, elide, headline, pad, wrap
 from inspector.units import duration
@@ -50,6 +58,7 @@ def detail_lines(
     sections: list[tuple[str, list[str]]] = [
         ("cache lookups", [_cache_text(lookup) for lookup in item.caches]),
         ("sizes that may change", [_symbol_text(symbol) for symbol in item.symbols]),
+        ("made numbers by tracing", [_fixed_text(each) for each in item.specializations]),
         ("guards", [guard_text(guard) for guard in _likely_first(item.guards)]),
         ("kernels compiled", [_kernel_text(kernel) for kernel in item.kernels]),
         *((title, [headline(text) for text in texts]) for title, texts in item.facts.items()),
@@ -106,6 +115,12 @@ def _symbol_text(symbol: Symbol) -> str:
     place = f"  {symbol.location.short}" if symbol.location else ""
     hint = f" = {symbol.hint}" if symbol.hint else ""
     return f"{symbol.name}{hint} in {symbol.range or '?'}  from {symbol.source or 'data'}{place}"
+
+
+def _fixed_text(item: Specialization) -> str:
+    place = f"  {item.location.short}" if item.location else ""
+    code = f"  {item.location.code}" if item.location and item.location.code else ""
+    return f"{item.source} = {item.value}{place}{code}"
 
 
 def _likely_first(guards: Sequence[Guard]) -> list[Guard]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from inspector.model.compilation import Guard, Symbol
+from inspector.model.compilation import Guard, Specialization, Symbol
 from inspector.model.source import SourceLocation, is_ours, without_ours
 from inspector.model.trace import Trace
 
@@ -76,6 +76,16 @@ def symbols(seen: Occurrence) -> tuple[Symbol, ...]:
         case {"symbol": str(name), **data}:
             hint, limits, source = (_text(data.get(key)) for key in ("val", "vr", "source"))
             return (Symbol(name, hint, limits, source, user_location(seen), seen.event.line),)
+    return ()
+
+
+def specializations(seen: Occurrence) -> tuple[Specialization, ...]:
+    """``symbolic_shape_specialization``, one for each thing that the symbol stood for."""
+    match seen.event.data:
+        case {"sources": [*sources], **data}:
+            value, reason = _text(data.get("value")), _text(data.get("reason"))
+            place, line = user_location(seen), seen.event.line
+            return tuple(Specialization(_text(each), value, reason, place, line) for each in sources)
     return ()
 
 

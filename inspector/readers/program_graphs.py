@@ -13,8 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inspector.frozen import dataclass
+from inspector.model.compilation import Specialization
 from inspector.model.fx import FxGraph, FxNode
 
+from .guards import specializations
 from .trace import Occurrence
 from .trace_artifacts import cache_lookups
 from .trace_events import aot_id_of
@@ -44,6 +46,16 @@ def dynamo_graphs(run: Run | RunFiles, rank: int = 0) -> dict[str, FxGraph]:
         compile_id: program_of(trace.payload(event), f"{trace.label}:{event.line}")
         for compile_id, (trace, event) in events.items()
     }
+
+
+def fixed_by_tracing(run: Run | RunFiles, rank: int = 0) -> dict[str, tuple[Specialization, ...]]:
+    """Compile id -> what tracing made a number of in it, for one rank's process."""
+    fixed: dict[str, tuple[Specialization, ...]] = {}
+    for trace in traces_of(run, rank):
+        for event in trace.trace.of_kind("symbolic_shape_specialization"):
+            made = specializations(Occurrence(trace.trace, trace.data, event))
+            fixed[event.compile_id or ""] = (*fixed.get(event.compile_id or "", ()), *made)
+    return fixed
 
 
 def program_of(text: str, path: str) -> FxGraph:

@@ -119,6 +119,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 sizes=_by_position(item.get("sizes")),
                 asked=tuple(tuple(map(int, shape)) for shape in item.get("asked") or ()),
                 trained=_int(item.get("trained")),
+                span=_first_and_last(item.get("span")),
             )
             for item in data.get("graph_runs", ())
         ),
@@ -130,6 +131,10 @@ def _same(data: dict[str, Any] | None) -> tuple[int, int, tuple[int, ...]]:
     if data is None:
         return 0, 0, ()
     return int(data["seen"]), int(data["given"]), tuple(int(position) for position in data["arguments"])
+
+
+def _first_and_last(data: list[Any] | None) -> tuple[int, int] | None:
+    return (int(data[0]), int(data[1])) if data else None
 
 
 def _by_position(data: dict[str, Any] | None) -> tuple[tuple[int, float], ...]:
@@ -158,7 +163,7 @@ def _callable(data: dict[str, Any]) -> CompiledCallable:
         sizes=tuple(_texts(sizes) for sizes in data.get("sizes", ())),
         steady_sizes=tuple(int(position) for position in data.get("steady_sizes", ())),
         steady_faults=tuple(int(count) for count in data.get("steady_faults", ())),
-        span=(int(span[0]), int(span[1])) if (span := data.get("span")) else None,
+        span=_first_and_last(data.get("span")),
     )
 
 

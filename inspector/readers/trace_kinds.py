@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 from inspector.frozen import dataclass
-from inspector.model.compilation import GRAPH_STAGES, Guard, Symbol
+from inspector.model.compilation import GRAPH_STAGES, Guard, Specialization, Symbol
 
 from . import trace_artifacts as artifacts
 from .compile_metrics import metrics
-from .guards import frames, guards, shape_guards, symbols
+from .guards import frames, guards, shape_guards, specializations, symbols
 from .trace import Occurrence
 
 Handler = Callable[[Occurrence], Sequence[Any]]
@@ -43,6 +43,14 @@ def symbols_anew(before: Sequence[Symbol], new: Sequence[Symbol]) -> Sequence[Sy
     return [*(symbol for symbol in before if symbol.name not in names), *new]
 
 
+def specialized_anew(
+    before: Sequence[Specialization], new: Sequence[Specialization]
+) -> Sequence[Specialization]:
+    """What each attempt fixes again is told once, by the last."""
+    sources = {item.source for item in new}
+    return [*(item for item in before if item.source not in sources), *new]
+
+
 @dataclass(frozen=True, slots=True)
 class TraceKind:
     """One row.
@@ -65,6 +73,7 @@ KINDS: tuple[TraceKind, ...] = (
     TraceKind("dynamo_cpp_guards_str", "guards", guards, tree_anew),
     TraceKind("guard_added(_fast)?", "guards", shape_guards),
     TraceKind("create_symbol|create_unbacked_symbol", "symbols", symbols, symbols_anew),
+    TraceKind("symbolic_shape_specialization", "specializations", specializations, specialized_anew),
     TraceKind("triton_kernel_info", "kernels", artifacts.kernel_infos),
     TraceKind("inductor_provenance_tracking_kernel_stack_traces", "kernel_stacks", artifacts.kernel_stacks),
     TraceKind("inductor_collective_schedule", "communication", artifacts.collectives),

@@ -101,6 +101,9 @@ class GraphRuns:
                 entry["state"] = self._journal.state()
             entry["runs"] += 1
             entry["trained"] += self._watch.trains
+            # The call that goes on is noted already.
+            call = self._journal.noted - 1
+            entry["span"] = [entry.get("span", [call])[0], call]
             entry["ms"].append(nanoseconds / 1e6)
 
     def as_json(self) -> list[dict[str, Any]]:

@@ -128,7 +128,7 @@ class Journal:
         self._events: dict[tuple[str, str, str | None, str | None, bool], int] = {}
         self.worked = 0
         """Grows whenever Dynamo or Inductor works: a call during which it grew is a cold one."""
-        self._noted = 0
+        self.noted = 0
         """Calls so far, of all entries."""
         self.loads.clear()
         self.between.clear()
@@ -166,8 +166,8 @@ class Journal:
         """Before a call of its entry; before the first, second, third, fifth, ninth... how torch is set, and
         from the first steady call on how busy the machine is."""
         self.between.ends()
-        entry.span = [entry.span[0] if entry.span else self._noted, self._noted]
-        self._noted += 1
+        entry.span = [entry.span[0] if entry.span else self.noted, self.noted]
+        self.noted += 1
         if not entry.calls & (entry.calls - 1):
             self._state_guard.run(self.states.note, entry.states)
             if entry.calls:

@@ -10,12 +10,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.guard_words import fixed_size, guard_text, made_elsewhere, without_code
+from inspector.analysis.guard_words import (
+    fixed_size,
+    guard_source,
+    guard_text,
+    made_elsewhere,
+    pinned_by,
+    without_code,
+)
 from inspector.analysis.program_calls import of_module
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.calls import Event
+from inspector.model.compilation import Specialization
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.logs import telling
 from inspector.model.source import (
@@ -36,6 +44,8 @@ _FLAG = re.compile(r"(?:==|!=|\bis) (?:True|False|None|'[^']*')$|^not |^(?:\w+\(
 _ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']{1,400} == -?[\d.]+")
 # L['n'] == 3, ((-0.1)*t) == (-0.05)
 _NUMBER = re.compile(r"== \(?-?\d[\d.]*(?:e-?\d+)?\)?$")
+# (1024*(t % 2)) != 0, 400 + i*i + ((-40)*i) >= 2
+_OF_NUMBERS = re.compile(r"(?=.*[A-Za-z_])[\w\s()*+/%.-]{1,400} (?:[!=]=|[<>]=?) -?[\d.]+$")
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("train", re.compile(r"\.training\b")),
     (
@@ -53,6 +63,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("optimizer", re.compile(r"\bparam_groups\[\d+\]\['\w+'\](?:\)\.item\(\))? == ")),
     ("attribute", _ATTRIBUTE),
     ("number", _NUMBER),
+    ("number", _OF_NUMBERS),
 )
 """What a guard checks, by its own text (torch/_dynamo/guards.py), the first that fits."""
 _ADVICE = {
@@ -86,12 +97,20 @@ _NAME = re.compile(r"^(?:L\[')?([A-Za-z_]\w*)(?:'\])?$")
 _ID = re.compile(r"^!?(\d+)(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
-_ONCE = frozenset({"train", "grad", "size", "zero_one"})
-"""What a function is compiled once more for by design (torch/_dynamo/config.py: automatic_dynamic_shapes)."""
+_ONCE = frozenset({"train", "grad", "size", "zero_one", "number"})
+"""What a function is compiled once more for by design (torch/_dynamo/config.py: automatic_dynamic_shapes,
+which goes for a caller's numbers, too)."""
+_FEW = 3
+"""Times that a function is compiled again for other things each: a number, a size, and once without
+gradients, as for an evaluation."""
 _STATIC = "automatic_dynamic_shapes"
 _FIXED = (
     "pad to a few sizes: something that is traced makes this size a number in each graph, with dynamic=True "
     "too; TORCH_LOGS=+dynamic says where"
+)
+_ELSEWHERE = (
+    "what is called there takes only a number that is known, as an offset or an index: hand it a tensor, or "
+    "leave that line to eager; further lines may ask for the same"
 )
 _STEPS = (
     "a loop of another number of steps is another graph: compile what one step does, and call it in the "
@@ -122,11 +141,11 @@ def find(case: Case) -> Iterable[Finding]:
         total = (times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls
         of_run = times.recompile_ms / total if total else None
     reasons = [item.reason for item in again]
-    most_often = max(_more_than_sizes_take(case).values(), default=0)
+    often = _more_than_designed(case)
     # Training and evaluating in one program takes one graph for each, and so do sizes that change.
-    as_it_should_be = most_often <= 1 and set(map(guard_kind, reasons)) <= _ONCE and not times.recompiling
+    as_it_should_be = not often and set(map(guard_kind, reasons)) <= _ONCE and not times.recompiling
     severity: Severity = "low" if as_it_should_be else "medium"
-    if limits or most_often > 1:
+    if limits or often:
         # A state that begins as one tensor for all is several from the second call on.
         begun = set(map(guard_kind, reasons)) <= {"alias"} and not (limits or times.recompiling)
         severity = "medium" if begun else "high"
@@ -178,6 +197,13 @@ def find(case: Case) -> Iterable[Finding]:
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
     handed = from_break or _FROM_BREAK.search(reason) is not None
     advice, trial = _advice(case, kind, most, _checked(reason))
+    made = _made_number(case, of_kind)
+    if made is not None and made.location is not None and advice in (_FIXED, _ADVICE["number"]):
+        what = guard_source(made.source)
+        evidence.insert(
+            0, source_evidence(case, made.location, f"makes {what} a number: {made.location.code}")
+        )
+        advice = f"{what} is a number in each graph since {made.location.short}: {_ELSEWHERE}"
     if handed:
         advice, trial = _BREAK_FIRST, None
     elif by_module:
@@ -220,6 +246,21 @@ def _sets_of_weights(case: Case, most: Sequence[_Again]) -> int:
             if node.meta is not None and of_module(node.name):
                 shapes[node.name.lower()].add(node.meta.shape)
     return max(map(len, shapes.values()), default=0)
+
+
+def _made_number(case: Case, reasons: Sequence[str]) -> Specialization | None:
+    """What made that a number, of which guards say that it must be the same, by the trace of a graph whose
+    guard failed: otherwise it changes without another graph from the second on."""
+    fixed = case.fixed() if case.fixed is not None else {}
+    for reason in reasons:
+        match = _ID.match(reason)
+        ident = match[0].strip("!: ") if match else ""
+        if (pinned := pinned_by(reason)) is None:
+            continue
+        for item in fixed.get(ident, ()):
+            if (guard_source(item.source), item.value) == pinned and item.location is not None:
+                return item
+    return None
 
 
 def _name(case: Case, again: _Again) -> str:
@@ -276,16 +317,25 @@ def _others(others: Sequence[Sequence[_Again]]) -> str:
     return f", {plural(len(others), 'other function')} {times}" if others else ""
 
 
-def _more_than_sizes_take(case: Case) -> Counter[object]:
-    """How often each function is compiled again, but for sizes of 0 and 1, which have a graph of their own:
-    once is what automatic dynamic shapes take (static, then dynamic)."""
-    facts, events = Counter[object](), Counter[object]()
-    for item in case.facts.recompiles:
-        facts[item.function, item.location] += guard_kind(item.headline) != "zero_one"
-    for event in case.events:
-        if event.kind == "recompile" and guard_kind(_reason(event)) != "zero_one":
-            events[event.frame, event.location] += event.count
-    return facts | events
+def _more_than_designed(case: Case) -> bool:
+    """Whether a function is compiled again twice for one thing that a guard checks, or for more than a few:
+    once is what automatic dynamic shapes take (static, then dynamic). Sizes of 0 and 1 have graphs of their
+    own, and do not count."""
+    logged = [((item.function, item.location), item.headline, 1) for item in case.facts.recompiles]
+    recorded = [
+        ((event.frame, event.location), _reason(event), event.count)
+        for event in case.events
+        if event.kind == "recompile"
+    ]
+    for told in (logged, recorded):
+        of_thing, of_function = Counter[object](), Counter[object]()
+        for function, reason, count in told:
+            if guard_kind(reason) != "zero_one":
+                of_thing[function, _checked(reason)] += count
+                of_function[function] += count
+        if max(of_thing.values(), default=0) > 1 or max(of_function.values(), default=0) > _FEW:
+            return True
+    return False
 
 
 def _users(item: Evidence) -> bool:
