@@ -1,10 +1,13 @@
-"""How often the loops of generated C++ run."""
+"""How often the loops of generated C++ run, and what a point of them takes."""
 
 from __future__ import annotations
 
 import pytest
 
 from inspector.explain.cpp_loops import loop_nests
+from inspector.explain.estimate import SCALAR_HEAVY_NS, SCALAR_NS, VECTOR_HEAVY_NS, VECTOR_NS, point_ns
+from inspector.model.schedule import Buffer, Layout, LoopBody, SchedulerNode
+from inspector.model.source import LineSpan
 
 
 def loop(name: str, end: str, *inner: str, start: int = 0, step: int = 1) -> str:
@@ -39,3 +42,22 @@ BODY = "auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];"
 def test_points_are_those_of_the_innermost_bodies(text: str, points: int | None) -> None:
     (nest,) = loop_nests(text)
     assert nest.points == points
+
+
+@pytest.mark.parametrize(
+    ("lines", "dtype", "ns"),
+    [
+        (("ops.load('a', i)", "ops.pow(load, c)"), "float32", 2.5),
+        (("ops.load('a', i)", "ops.pow(load, c)"), "float64", 5.0),
+        (("ops.load('a', i)", "ops.exp(load)"), "float64", VECTOR_HEAVY_NS),
+        (("ops.exp(load)", "ops.tanh(exp)"), "float32", VECTOR_HEAVY_NS + 1.5),
+    ],
+)
+def test_functions_take_what_they_take_in_vectors(lines: tuple[str, ...], dtype: str, ns: float) -> None:
+    """A power of float64 gains little of them (benchmarks/results/vector-functions.txt)."""
+    buffer = Buffer("buf0", "ComputedBuffer", Layout("FixedLayout", "", "cpu", dtype, (128,), (1,)))
+    body = LoopBody("op0_loop_body", (), (), lines)
+    leaf = SchedulerNode("op0", "SchedulerNode", (), LineSpan(1, 9), outputs=(buffer,), body=body)
+    assert point_ns(leaf, vectorised=True) == pytest.approx(ns + VECTOR_NS)
+    functions = sum("load(" not in line for line in lines)
+    assert point_ns(leaf, vectorised=False) == pytest.approx(SCALAR_HEAVY_NS * functions + SCALAR_NS)
