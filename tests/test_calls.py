@@ -26,6 +26,7 @@ from inspector.capture.environment import CaptureOptions
 from inspector.capture.profiles import plan_calls
 from inspector.capture.recorder import calls as recorder_calls
 from inspector.capture.recorder import events as recorder_events
+from inspector.capture.recorder import graph_runs
 from inspector.capture.recorder import journal as recorder_journal
 from inspector.capture.recorder.between import Between
 from inspector.capture.recorder.graph_runs import Sizes
@@ -522,11 +523,13 @@ def test_what_is_profiled_finds_the_kernels_that_were_timed(
 
     for module in (baseline, profiles):
         monkeypatch.setattr(module, "run_apart", ran)
-    plan = (profiles.ProfilePlan(0, 3, 2), "")
+    plan = (profiles.ProfilePlan(4, 3, 2), "")
     monkeypatch.setattr(baseline, "plan_profile", lambda run: plan)
     screen: Any = SimpleNamespace(say=lambda text: None)
     options = CaptureOptions(("p",))
-    baseline.run_baseline(["p"], tmp_path, {}, screen, options, live=False)
+    outcome = baseline.run_baseline(["p"], tmp_path, {}, screen, options, live=False)
+    profiled: Any = outcome.ran["compiled"]["profile"]
+    assert profiled["order"] == 4, "which callable's calls"
     assert caches["profile/compiled"] == caches["baseline/compiled"]
     assert caches["profile/eager"] == caches["baseline/eager"] != caches["baseline/compiled"]
     assert not any(Path(str(folder)).exists() for folder in caches.values())
@@ -724,14 +727,30 @@ def test_whole_numbers_among_a_graphs_arguments_are_kept_as_their_mean() -> None
     for rows in (902, 3987, 3524):
         sizes.look(["a tensor", rows, True, 2.5, 96])
     assert sizes.as_json() == {"1": (902 + 3987 + 3524) / 3, "4": 96.0}
-    runs = {"graph": "g", "process": "p", "runs": 3, "ms": [], "sizes": sizes.as_json(), "trained": 2}
+    runs = {
+        "graph": "g", "process": "p", "runs": 3, "ms": [], "sizes": sizes.as_json(), "trained": 2,
+        "span": [4, 19],
+    }  # fmt: skip
     text = json.dumps({"kind": "calls", "callables": [], "graph_runs": [runs]})
     calls = parse_record(text, "rank0.jsonl").calls
     assert calls is not None and calls.graph_runs[0].sizes == (
         (1, pytest.approx(2804.33, abs=0.01)),
         (4, 96.0),
     )
-    assert calls.graph_runs[0].trained == 2
+    assert (calls.graph_runs[0].trained, calls.graph_runs[0].span) == (2, (4, 19))
+
+
+def test_a_graph_has_the_first_and_the_last_call_that_it_ran_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_runs, "current_graph", lambda: {"graph": "model__0", "process": "run-1"})
+    journal = SimpleNamespace(noted=0, state=lambda: 0)
+    runs = graph_runs.GraphRuns(cast(Any, journal), cast(Any, SimpleNamespace(trains=True, backward=False)))
+    graph = object()
+    runs.made(graph)
+    # A call is noted before what it runs.
+    for journal.noted in (5, 6, 6, 20):
+        runs.ran(graph, 1_000_000)
+    (entry,) = runs.as_json()
+    assert (entry["span"], entry["runs"], entry["trained"]) == ([4, 19], 4, 4)
 
 
 def test_steady_cold_and_first_calls(journal: Journal, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +21,7 @@ from inspector.model.source import SourceLocation
 from inspector.readers import compilations, trace_kinds
 from inspector.readers.compilations import read_content
 from inspector.readers.guards import parse_guards
+from inspector.readers.program_graphs import fixed_by_tracing
 from inspector.readers.trace import Occurrence, payload, read_trace
 from inspector.readers.trace_artifacts import cache_lookups, kernel_infos
 from inspector.readers.trace_events import graph_breaks, recompiles
@@ -192,7 +194,7 @@ def test_symbols_and_their_hints(corpus: Path) -> None:
     assert symbol.location is not None and symbol.location.line == 134
 
 
-def test_what_tracing_made_a_number_of_is_told_with_its_line() -> None:
+def test_what_tracing_made_a_number_of_is_told_with_its_line(tmp_path: Path) -> None:
     """By torch 2.13, of ``x.diagonal(offset=n - 1)``; a restart tells it again."""
     fixed: dict[str, Any] = {
         "symbol": "s6",
@@ -213,6 +215,11 @@ def test_what_tracing_made_a_number_of_is_told_with_its_line() -> None:
     (item,) = read(text).compilations[0].specializations
     assert (item.source, item.value, item.reason) == ("L['n']", "6", "range_refined_to_singleton")
     assert item.location is not None and (item.location.path, item.location.line) == ("/home/u/a.py", 43)
+    path = tmp_path / "dedicated_log_torch_trace_x.log"
+    path.write_text(text)
+    assert "L['n'] = 6  a.py:43  x.diagonal(offset=n - 1)" in command(str(path), "--compile-id", "0/0")
+    run = SimpleNamespace(traces=(TraceFile(path, "t"),))
+    assert [each.value for each in fixed_by_tracing(cast(Any, run))["0/0"]] == ["5", "6"]
 
 
 def test_kernels_side_effects_stacks_and_first_runs(corpus: Path) -> None:

@@ -20,7 +20,7 @@ from inspector.capture.recorder.journal import SIZES_LIMIT, Entry
 from inspector.explain.engine import explain_case
 from inspector.explain.sized_calls import losing_calls
 from inspector.explain.times import graph_times, measured_times, steady_call_ms
-from inspector.model.calls import CompiledCallable, GraphRuns, ProcessCalls, VariantRun
+from inspector.model.calls import CompiledCallable, GraphRuns, ProcessCalls, SteadySpan, VariantRun
 from inspector.present.answer import headline
 from inspector.readers.run import Run
 
@@ -192,7 +192,6 @@ def test_callables_that_are_called_one_after_another_are_no_one_call() -> None:
     times = measured_times(_run(("compiled", _after_each_other()), ("eager", _twice_as_long())))
     assert (times.compiled_ms, times.eager_ms, times.only) == (24.0, 48.0, ("loss",))
     assert times.calls == 61 and times.meant.callables == {("call", 0), ("backward", 0)}
-    assert times.span is None, "what the end of a run is like says nothing of these"
     # What compiling cost is that of all of them.
     assert times.cold_ms is not None and times.cold_ms > 2200
     # As they take turns, or where nobody counted when, they are.
@@ -203,6 +202,15 @@ def test_callables_that_are_called_one_after_another_are_no_one_call() -> None:
     # Two processes count apart.
     both = tuple(ProcessCalls(number, 0, _after_each_other()) for number in (1, 2))
     assert main_calls(both).callables == frozenset()
+
+
+def test_what_the_end_of_a_run_is_like_is_told_of_what_is_called_there() -> None:
+    loss, passed, step = _after_each_other()
+    for items, told in (((loss, passed, step), False), ((loss, passed), True)):
+        process = ProcessCalls(1, 0, items, steady_span=SteadySpan(9, 10.0, 8.0))
+        variants = (VariantRun("compiled", 0, 1.0, (process,)),)
+        run = SimpleNamespace(variants=variants, records=(), manifest=None)
+        assert (measured_times(cast(Run, run)).span is not None) == told
 
 
 def test_graphs_of_what_is_called_before_or_after_are_left_out() -> None:
