@@ -227,7 +227,12 @@ def test_graphs_of_what_is_called_before_or_after_are_left_out() -> None:
 def test_calls_are_those_that_were_profiled() -> None:
     """An older capture has a profile of what is called most, and a newer one says of what."""
     variants = _run(("compiled", _after_each_other())).variants
-    for profile, only in (({}, "step"), ({"order": 0}, "loss"), ({"order": 1}, "step")):
+    for profile, only in (
+        ({}, "step"),
+        ({"order": 0}, "loss"),
+        ({"order": 1}, "step"),
+        ({"order": 7}, "loss"),
+    ):
         manifest = SimpleNamespace(baseline={"compiled": {"profile": profile}})
         run = SimpleNamespace(variants=variants, records=(), manifest=manifest)
         assert measured_times(cast(Run, run)).only == (only,)

@@ -44,13 +44,16 @@ def main_calls(processes: Iterable[ProcessCalls], order: int | None = None) -> M
     # Each process counts its own calls: of several it is not known what was called when.
     rows = _stretches(every) if sum(map(bool, called)) == 1 else []
     rows = [row for row in rows if max(len(item.steady_ms) for item in row) >= MINIMUM_CALLS]
-    if order is not None:
-        rows.sort(key=lambda row: any((item.kind, item.order) == ("call", order) for item in row))
-    else:
-        rows.sort(key=_steady_time)
+    rows.sort(key=lambda row: (any((i.kind, i.order) == ("call", order) for i in row), _steady_time(row)))
     if len(rows) < 2:
         return Meant(main_phase(every))
     return Meant(main_phase(rows[-1]), frozenset((item.kind, item.order) for item in rows[-1]))
+
+
+def most_called(called: Iterable[CompiledCallable]) -> CompiledCallable | None:
+    """The callable with most calls, the first of those with as many; None where none was called."""
+    items = (item for item in called if item.kind == "call" and item.calls)
+    return max(items, key=lambda item: (item.calls, -item.order), default=None)
 
 
 def _stretches(called: Iterable[CompiledCallable]) -> list[list[CompiledCallable]]:

@@ -14,7 +14,15 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
-from inspector.analysis.phases import Meant, Phase, main_calls, main_phase, of_meant, phases_of_calls
+from inspector.analysis.phases import (
+    Meant,
+    Phase,
+    main_calls,
+    main_phase,
+    most_called,
+    of_meant,
+    phases_of_calls,
+)
 from inspector.analysis.steady import (
     call_groups,
     first_and_later,
@@ -64,9 +72,9 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     calls = [record.calls for record in records if record.calls is not None]
     counted = _counted([process for process in calls if (process.rank or 0) == 0])
     called = [item for item in counted if item.kind == "call"]
-    if not called:
+    main = most_called(called)
+    if main is None:
         return None, ""
-    main = max(called, key=lambda item: (item.calls, -item.order))
     phase = main_phase(counted)
     if phase is not None:
         only = of_meant(counted, Meant(phase))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
-from inspector.analysis.phases import Meant, counts_phases, in_meant, main_calls, of_meant
+from inspector.analysis.phases import Meant, counts_phases, in_meant, main_calls, most_called, of_meant
 from inspector.analysis.steady import MOST, first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import (
@@ -198,11 +198,7 @@ def _profiled(manifest: Manifest | None, every: Iterable[CompiledCallable]) -> i
     order = profile.get("order")
     if isinstance(order, int):
         return order
-    most = max(
-        (item for item in every if item.kind == "call"),
-        key=lambda item: (item.calls, -item.order),
-        default=None,
-    )
+    most = most_called(every)
     return most.order if most is not None else None
 
 
