@@ -373,6 +373,10 @@ def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(soft
     number = [Event("recompile", f"0/{at}: L['n'] == {at}", "f", None) for at in range(2)]
     size_too = Event("recompile", f"0/1: {size}8", "f", None)
     assert (severity(number[0], size_too), severity(*number)) == ("low", "high")
+    assert (
+        severity(size_too, Event("recompile", f"0/2: {size}8".replace("index 0", "index 1"), "f", None))
+        == "high"
+    )
     assert severity(number[0], Event("recompile", "check_obj_id(f, 7)", "f", None)) == "medium"
     # A function that is compiled again for many things is so again and again.
     many = [Event("recompile", f"0/{at}: L['n{at}'] == 3", "f", None) for at in range(4)]

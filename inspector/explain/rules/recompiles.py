@@ -318,9 +318,9 @@ def _others(others: Sequence[Sequence[_Again]]) -> str:
 
 
 def _more_than_designed(case: Case) -> bool:
-    """Whether a function is compiled again twice for one thing that a guard checks, or for more than a few:
-    once is what automatic dynamic shapes take (static, then dynamic). Sizes of 0 and 1 have graphs of their
-    own, and do not count."""
+    """Whether a function is compiled again twice for sizes or for another thing that a guard checks, or for
+    more than a few: once is what automatic dynamic shapes take (static, then dynamic). Sizes of 0 and 1 have
+    graphs of their own, and do not count."""
     logged = [((item.function, item.location), item.headline, 1) for item in case.facts.recompiles]
     recorded = [
         ((event.frame, event.location), _reason(event), event.count)
@@ -330,8 +330,10 @@ def _more_than_designed(case: Case) -> bool:
     for told in (logged, recorded):
         of_thing, of_function = Counter[object](), Counter[object]()
         for function, reason, count in told:
-            if guard_kind(reason) != "zero_one":
-                of_thing[function, _checked(reason)] += count
+            kind = guard_kind(reason)
+            if kind != "zero_one":
+                # Sizes that change one after the other would all be dynamic with dynamic=True.
+                of_thing[function, kind if kind == "size" else _checked(reason)] += count
                 of_function[function] += count
         if max(of_thing.values(), default=0) > 1 or max(of_function.values(), default=0) > _FEW:
             return True
