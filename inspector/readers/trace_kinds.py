@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from inspector.frozen import dataclass
-from inspector.model.compilation import GRAPH_STAGES, Guard, Specialization, Symbol
+from inspector.model.compilation import GRAPH_STAGES, Guard
 
 from . import trace_artifacts as artifacts
 from .compile_metrics import metrics
@@ -37,18 +38,15 @@ def tree_anew(before: Sequence[Guard], new: Sequence[Guard]) -> Sequence[Guard]:
     return [*(guard for guard in before if guard.kind == "SHAPE"), *new]
 
 
-def symbols_anew(before: Sequence[Symbol], new: Sequence[Symbol]) -> Sequence[Symbol]:
-    """Each attempt makes its symbols anew."""
-    names = {symbol.name for symbol in new}
-    return [*(symbol for symbol in before if symbol.name not in names), *new]
+def anew_by(key: str) -> Merge:
+    """Each attempt tells of the same things anew, which have the same `key`: the last one counts."""
+    key_of = attrgetter(key)
 
+    def merge(before: Sequence[Any], new: Sequence[Any]) -> Sequence[Any]:
+        told = set(map(key_of, new))
+        return [*(item for item in before if key_of(item) not in told), *new]
 
-def specialized_anew(
-    before: Sequence[Specialization], new: Sequence[Specialization]
-) -> Sequence[Specialization]:
-    """What each attempt fixes again is told once, by the last."""
-    sources = {item.source for item in new}
-    return [*(item for item in before if item.source not in sources), *new]
+    return merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ KINDS: tuple[TraceKind, ...] = (
     TraceKind("dynamo_start", "stack", frames, newest),
     TraceKind("dynamo_cpp_guards_str", "guards", guards, tree_anew),
     TraceKind("guard_added(_fast)?", "guards", shape_guards),
-    TraceKind("create_symbol|create_unbacked_symbol", "symbols", symbols, symbols_anew),
-    TraceKind("symbolic_shape_specialization", "specializations", specializations, specialized_anew),
+    TraceKind("create_symbol|create_unbacked_symbol", "symbols", symbols, anew_by("name")),
+    TraceKind("symbolic_shape_specialization", "specializations", specializations, anew_by("source")),
     TraceKind("triton_kernel_info", "kernels", artifacts.kernel_infos),
     TraceKind("inductor_provenance_tracking_kernel_stack_traces", "kernel_stacks", artifacts.kernel_stacks),
     TraceKind("inductor_collective_schedule", "communication", artifacts.collectives),
