@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # 0/0: tensor 'x' size mismatch at index 0. expected 3, actual 8
-_ID = re.compile(r"^!?\d+(?:/\d+)*: ")
+_ID = re.compile(r"^!?(?P<id>\d+(?:/\d+)*): ")
 _AT_INDEX = re.compile(
     r"^tensor '(?P<name>.+?)' (?P<what>size|stride) mismatch at index (?P<index>\d+)\. "
     r"expected (?P<old>\S+), actual (?P<new>\S+)$"
@@ -32,7 +32,7 @@ _WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
 def made_elsewhere(reason: str) -> str:
     """Of a guard on sets of dispatch keys that differ in whether a tensor is of inference mode, how: these
     have no ``ADInplaceOrView`` (c10/core/InferenceMode.h). Empty for any other guard."""
-    text = _ID.sub("", reason.strip())
+    text = bare_guard(reason)
     match = _OF_WHOLE.match(text) if len(text) <= _LONGEST else None
     if match is None or match["what"] != "dispatch key set":
         return ""
@@ -45,7 +45,7 @@ def made_elsewhere(reason: str) -> str:
 
 def fixed_size(reason: str) -> tuple[str, int, str] | None:
     """(tensor, index, the size that the graph had as a number) of a guard on a size."""
-    match = _AT_INDEX.match(_ID.sub("", reason.partition("\n")[0].strip()))
+    match = _AT_INDEX.match(bare_guard(reason))
     if match is None or match["what"] != "size":
         return None
     return match["name"], int(match["index"]), match["old"]
@@ -60,19 +60,24 @@ def pinned_by(reason: str) -> tuple[str, str] | None:
     """(what, the number that it was in the graph) of a guard on a size or on a number of the caller's."""
     if (size := fixed_size(reason)) is not None:
         return f"{guard_source(size[0])}.size()[{size[1]}]", size[2]
-    match = _IS_NUMBER.match(without_code(_ID.sub("", reason.partition("\n")[0].strip())))
+    match = _IS_NUMBER.match(bare_guard(reason))
     return None if match is None else (guard_source(match["name"]), match["value"])
 
 
-def without_code(guard: str) -> str:
-    """A guard without the line of code that torch may write behind it."""
-    return guard.partition(_CODE)[0].strip()
+def bare_guard(reason: str) -> str:
+    """The first guard of a reason, without the compile id before it and the line of code behind it."""
+    return _ID.sub("", reason.strip().partition("\n")[0]).partition(_CODE)[0].strip()
+
+
+def of_compilation(reason: str) -> str:
+    """`0/1`: the graph whose guard failed, where a reason has it."""
+    match = _ID.match(reason.strip())
+    return match["id"] if match is not None else ""
 
 
 def guard_text(reason: str) -> str:
-    """`x's first size changed from 3 to 8`; any other guard as torch writes it, without the compile id and
-    the line of code that a recorder's text has behind it."""
-    text = _ID.sub("", reason.strip())
+    """`x's first size changed from 3 to 8`; any other guard as torch writes it."""
+    text = bare_guard(reason)
     if (match := _AT_INDEX.match(text)) is not None:
         index = int(match["index"])
         nth = _NTH[index] if index < len(_NTH) else f"{index + 1}th"
@@ -80,7 +85,7 @@ def guard_text(reason: str) -> str:
     elif len(text) <= _LONGEST and (match := _OF_WHOLE.match(text)) is not None:
         what = _WHAT.get(match["what"], match["what"])
     else:
-        return without_code(text)
+        return text
     name = guard_source(match["name"])
     if where := made_elsewhere(reason):
         return f"{name} was made {where}"

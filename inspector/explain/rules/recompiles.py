@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.guard_words import (
+    bare_guard,
     fixed_size,
     guard_source,
     guard_text,
     made_elsewhere,
+    of_compilation,
     pinned_by,
-    without_code,
 )
 from inspector.analysis.program_calls import of_module
 from inspector.explain.case import Case
@@ -93,8 +94,6 @@ _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
 _VALUE = re.compile(r" == |\. expected ")
 # n_steps, L['n_steps']
 _NAME = re.compile(r"^(?:L\[')?([A-Za-z_]\w*)(?:'\])?$")
-# 0/0: tensor 'x' size mismatch ...
-_ID = re.compile(r"^!?(\d+)(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
 _ONCE = frozenset({"train", "grad", "size", "zero_one", "number"})
@@ -238,7 +237,7 @@ class _Again(NamedTuple):
 
 def _sets_of_weights(case: Case, most: Sequence[_Again]) -> int:
     """How many shapes a weight has in the graphs of that code: one for each of the modules that share it."""
-    codes = {match[1] for item in most if (match := _ID.match(item.reason))}
+    codes = {of_compilation(item.reason).partition("/")[0] for item in most} - {""}
     shapes: dict[str, set[object]] = defaultdict(set)
     for compile_id in {graph.artifacts.compile_id or "" for graph in case.graphs}:
         frame = case.frame(compile_id) if compile_id.partition("/")[0] in codes else None
@@ -253,11 +252,8 @@ def _made_number(case: Case, reasons: Sequence[str]) -> Specialization | None:
     guard failed: otherwise it changes without another graph from the second on."""
     fixed = case.fixed() if case.fixed is not None else {}
     for reason in reasons:
-        match = _ID.match(reason)
-        ident = match[0].strip("!: ") if match else ""
-        if (pinned := pinned_by(reason)) is None:
-            continue
-        for item in fixed.get(ident, ()):
+        pinned = pinned_by(reason)
+        for item in fixed.get(of_compilation(reason), ()):
             if (guard_source(item.source), item.value) == pinned and item.location is not None:
                 return item
     return None
@@ -347,7 +343,7 @@ def _users(item: Evidence) -> bool:
 def guard_kind(reason: str) -> str:
     """What a failed guard checks, as in `_KINDS`; `made` where a tensor is of inference mode and was not, or
     the other way round; empty where that is not known."""
-    text = without_code(_ID.sub("", reason.splitlines()[0] if reason else ""))
+    text = bare_guard(reason)
     if made_elsewhere(text):
         return "made"
     return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
@@ -356,8 +352,7 @@ def guard_kind(reason: str) -> str:
 def _checked(reason: str) -> str:
     """What of the function's inputs a guard checks, without the value: `n_steps`, `tensor 'x' size mismatch
     at index 0`; a guard of another form whole."""
-    text = _ID.sub("", reason.partition("\n")[0]).partition("  # ")[0]
-    return _VALUE.split(text, maxsplit=1)[0].strip()
+    return _VALUE.split(bare_guard(reason), maxsplit=1)[0].strip()
 
 
 def _advice(
