@@ -14,7 +14,14 @@ from build import fx_graph, fx_node
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Launch
 from inspector.explain.engine import explain_case
-from inspector.explain.gather import gather, newest_replays, of_this_run, shared_out, slowed
+from inspector.explain.gather import (
+    gather,
+    newest_replays,
+    of_this_run,
+    runs_elsewhere,
+    shared_out,
+    slowed,
+)
 from inspector.explain.ledger import (
     EAGER,
     GUARDS,
@@ -280,6 +287,15 @@ def test_one_recompile_after_half_of_the_calls_leaves_them_steady(cold: tuple[in
     records = (SimpleNamespace(calls=ProcessCalls(1, 0, (item,))),)
     run = SimpleNamespace(variants=(), records=records, manifest=None)
     assert measured_times(cast(Run, run)).recompiling is keeps
+
+
+def test_graphs_of_other_calls_are_in_no_profiled_one() -> None:
+    """Thirteen networks of a search: a call has one of them, and had those of a profiled call and a part of all
+    others' (of its 81 us of generated code masks were to take 659)."""
+    record = ((0.33, 1.0), (0.22, 2.0), (0.22, None), (0.23, 1.0))
+    assert runs_elsewhere({"one": 1.0}, record) == 0.0
+    assert runs_elsewhere({"one": 0.5}, record) is None
+    assert runs_elsewhere({}, record) is None
 
 
 def test_a_graph_that_never_ran_takes_no_time() -> None:

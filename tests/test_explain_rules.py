@@ -26,6 +26,7 @@ from inspector.explain.estimate import (
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
+from inspector.explain.least import least_of, machine_of
 from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import Program, read_program
@@ -189,6 +190,9 @@ def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> 
     [
         ("0/0: tensor 'x' size mismatch at index 0. expected 3, actual 8", "size"),
         ("0/0: tensor 'kwargs['input_ids']' size mismatch at index 1. expected 32, actual 1", "zero_one"),
+        ("0/1: 2 <= ids.size()[0] <= 2147483647 # ids = ids[:, :n]", "zero_one"),
+        ("2 <= L['counts'].size()[0]", "zero_one"),
+        ("4 <= L['counts'].size()[0]", "size"),
         ("Eq(s0, 4)", "size"),
         ("tensor 'x' rank mismatch. expected 2, actual 3", "mismatch"),
         ("tensor 'x' stride mismatch at index 1. expected 5, actual 1", "mismatch"),
@@ -227,6 +231,25 @@ def test_a_guard_is_what_it_checks_and_not_what_a_name_in_it_says(guard: str, ki
     assert ("dynamic=True" in advice and trial is not None) == (kind == "size")
     settings = trial.config if trial is not None else ()
     assert ("dynamo.allow_unspec_int_on_nn_module", True) in settings or kind != "attribute"
+
+
+def test_codes_of_one_name_are_compiled_again_once_each() -> None:
+    """Two breaks in one line: what the function resumes with has the same name, line and kind of guard."""
+
+    def often(*codes: int) -> bool:
+        events = tuple(
+            Event(
+                "recompile",
+                f"{code}/0: tensor '___stack0' size mismatch at index 0. expected 3, actual 8",
+                "rest",
+                None,
+            )
+            for code in codes
+        )
+        return recompiles._more_than_designed(replace(bare(), events=events))
+
+    assert not often(2, 3) and not often(2, 3, 4, 5)
+    assert often(2, 2)
 
 
 def test_dynamic_shapes_are_not_advised_where_they_are_asked_for() -> None:
@@ -570,6 +593,22 @@ def test_sorting_is_no_advice_where_eager_sorts_and_takes_longer(profiled: Case)
         (told,) = atomics.find(case)
         assert told.advice.startswith("sort by index") == (eager_ms < 1.0)
         assert (told.claims[0].ms[0] == 0.0) == ("is slower: 3.00 ms" in told.advice) == (eager_ms > 1.0)
+
+
+def test_other_sizes_are_not_advised_to_what_is_as_fast_as_the_machine(profiled: Case) -> None:
+    """384 products of a matrix and a vector that read their matrices at 4.26 of 4.24 TB/s on an H200."""
+    (graph,) = profiled.graphs
+    call = next(launch for launch in graph.launches if launch.name.endswith("addmm"))
+    (least, _), _ = least_of(machine_of(profiled), graph, replace(call, ms=1e3))
+    assert least > 0.0
+    for times, at_roof in ((1.1, True), (2.0, False)):
+        own = replace(call, ms=times * least, measured=True)
+        advice = extern_dominated._advice(profiled, graph, own)
+        assert ("less work: it is as fast as this machine can" in advice) == at_roof
+        assert ("other sizes" in advice and "max-autotune" in advice) != at_roof
+        assert (extern_dominated._trial(profiled, graph, own) is None) == at_roof
+    guessed = replace(call, ms=1.1 * least, measured=False)
+    assert "other sizes" in extern_dominated._advice(profiled, graph, guessed)
 
 
 def test_advice_is_no_repetition_of_what_is_set(profiled: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,6 +266,8 @@ def test_a_stencil_over_what_another_writes_cannot_fuse() -> None:
     assert (pair.category, pair.possible) == ("index_mismatch", False)
     assert pair.plain == "op1 reads buf0 at 2 places for each of its elements"
     assert "layouts agree" not in pair.advice
+    looked_up = missed("c1 + 100*tmp0")
+    assert looked_up.plain == "op1 reads buf0 at places that are data" and not looked_up.possible
     assert missed("c0 + 64*c1").possible
 
 
@@ -290,6 +292,21 @@ def test_slices_of_other_extents_are_no_layouts() -> None:
     assert "layouts agree" not in pair.advice
     assert missed(build.dep("x", "c0 + 40*c1", c0=39, c1=40), y).possible
     assert missed(x, build.dep("y", "40*c0 + c1", c0=40, c1=39)).possible
+
+
+def test_slices_may_be_of_symbolic_sizes() -> None:
+    """A length that differs from batch to batch beside one that is a number."""
+    log = build.fusion_log(("op0", "op1", "memory deps did not match"))
+    shared = (("x", build.layout(40, 40)),)
+    symbolic = build.replace(build.dep("x", "40*c0 + c1", c0=40, c1=39), ranges=(("c0", "s2"), ("c1", 39)))
+    first = build.computed(
+        "op0", (symbolic, build.dep("x", "40*c0 + c1", c0=40, c1=39)), (40, 39), inputs=shared
+    )
+    other = build.dep("x", "40*c0 + c1", c0=39, c1=40)
+    second = build.computed("op1", (other,), (39, 40), inputs=shared)
+    report = analyse_fusion(build.scheduled((first, second), (first, second), fusion=log))
+    (pair,) = report.missed
+    assert pair.plain.startswith("of x the one reads [s2, 39] and [40, 39], ")
 
 
 def test_reductions_that_are_split_in_another_way_are_nothing_to_change() -> None:

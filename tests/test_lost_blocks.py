@@ -619,6 +619,15 @@ def test_a_cause_of_what_a_profile_shows_stands_before_what_no_profile_shows(
         rule, finding = found
         assert rule is (slower_than_eager.REST if seen else slower_than_eager.UNKNOWN)
         assert ("profiled calls lose 7.00 ms and no more" in finding.title) == seen
+    # A profile that slowed one side says nothing against a cause that may be all of it.
+    slowed = replace(case([lost], side(11.0, 3.0), side(12.0, 10.0), 5.0, 17.0), graphs=told.graphs)
+    assert not slower_than_eager._fits(slowed)
+    for most, rule in ((13.0, slower_than_eager.REST), (5.0, slower_than_eager.UNKNOWN)):
+        even = (replace(parts[0], eager_ms=10.0, claimed_ms=(0.0, most)),)
+        found = slower_than_eager.slower_than_eager(
+            slowed, Account(17.0, 5.0, 0.5, even, claimed_ms=(0.0, most))
+        )
+        assert found is not None and found[0] is rule
     loud = Finding("slower_than_eager", "medium", "", None, 8.0, (), "", "measured", share=0.5)
     cause = replace(loud, rule="recomputed", how="estimated")
     first, second = sorted(

@@ -98,6 +98,19 @@ def test_a_call_is_one_of_that_kind_on_both_sides() -> None:
     assert alone.meant.phase is None
 
 
+def test_a_pass_has_as_many_backwards_as_it_has_losses() -> None:
+    """Three losses in turn, each with a backward of its own: a call was a third of what graphs and profile
+    are of, and its kernels took 237 % of it."""
+    losses = [
+        replace(net((0, 80, ms)), name=f"loss{ms}", order=number) for number, ms in enumerate((2.0, 3.0, 4.0))
+    ]
+    run = _run(("compiled", [*losses, backward(242, 5.0)]))
+    times = measured_times(run)
+    assert (times.compiled_ms, times.calls) == (pytest.approx(24.0), 81)
+    only = measured_times(_run(("compiled", [backward(240, 5.0)])))
+    assert (only.compiled_ms, only.calls) == (pytest.approx(5.0), 241)
+
+
 GRAPHS = tuple(
     GraphRuns(f"model__0_{name}", "run-1", runs, (ms,) * 20, trained=trained)
     for name, runs, ms, trained in (

@@ -12,13 +12,15 @@ import pytest
 from capturing import captured, own_folder, script  # noqa: F401
 
 from inspector.capture.recorder.same_inputs import EACH_RUN, SameInputs
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase
 from inspector.explain.gather import LEAST_SEEN, gather, same_inputs
-from inspector.explain.in_vain import leaf_parts
+from inspector.explain.in_vain import leaf_parts, read_instead_ms
 from inspector.explain.rules import unchanged_inputs
+from inspector.model.account import Interval
 from inspector.model.calls import GraphRuns
 from inspector.model.fx import FxGraph
 from inspector.model.source import SourceLocation
+from inspector.model.waste import Evaluation
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
@@ -113,6 +115,48 @@ def test_launches_of_unchanged_inputs_alone_are_claimed(corpus: Path) -> None:
     assert not list(unchanged_inputs.find(told("arg1_1"))), "nothing follows from the weights alone"
     assert not list(unchanged_inputs.find(told("arg0_1", "arg1_1"))), "the loop repeats one call"
     assert not list(unchanged_inputs.find(told()))
+
+
+def test_a_gpu_that_waits_for_memory_is_no_faster_for_what_is_read_instead(corpus: Path) -> None:
+    """Index maps of a semi-Lagrangian step on an H200: they follow from velocities alone, and reading them
+    takes as long as the kernels did, which move their bytes at the machine's rate."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    fx = parse_fx_graph(MAPS, "fx")
+    (launch, *_) = [item for item in own.launches if item.role == "generated"]
+    (group, *_) = own.groups_of(launch)
+    launch = replace(launch, fx=("remainder", "gather", "mul"), bytes=1 << 29)
+    item = Evaluation("remainder", group.name, ("remainder",), (), 1 << 26, 1 << 26, 1, whole=0.5)
+    work = dict.fromkeys(own.fusion.work, 0.0) | {group.name: 4.0 * (1 << 26)}
+    graph = replace(
+        own,
+        gpu=True,
+        runs=1.0,
+        launches=(launch,),
+        artifacts=replace(own.artifacts, fx_after=fx),
+        fusion=replace(own.fusion, evaluations=(item,), work=work),
+    )
+    constant = frozenset({"arg0_1", "remainder"})
+
+    def saved(ms: float, on: GraphCase = graph) -> Interval:
+        return read_instead_ms(case, on, replace(launch, ms=ms), 0.5, constant)
+
+    assert saved(0.2) == (0.0, 0.0)
+    assert saved(100.0)[1] < 100.0 * 0.5, "no more than its instructions"
+    cpu = saved(100.0, replace(graph, gpu=False))
+    assert cpu == (cpu[1] / 2, cpu[1]) and 40.0 < cpu[1] <= 50.0, "whose caches are near"
+    whole = replace(launch, fx=("remainder",))
+    assert read_instead_ms(case, graph, replace(whole, ms=0.2), 1.0, constant) == (0.1, 0.2)
+
+
+MAPS = """
+class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "i64[8192, 8192]", arg1_1: "f64[8192, 8192]"):
+        remainder: "i64[8192, 8192]" = torch.ops.aten.remainder.Scalar(arg0_1, 8192);  arg0_1 = None
+        gather: "f64[8192, 8192]" = torch.ops.aten.gather.default(arg1_1, 0, remainder);  remainder = None
+        mul: "f64[8192, 8192]" = torch.ops.aten.mul.Tensor(gather, 2.0);  gather = None
+        return (mul,)
+"""
 
 
 def in_torch(case: Case) -> Case:

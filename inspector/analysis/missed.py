@@ -51,6 +51,9 @@ _PLACES_ADVICE = (
     "Nothing in the layout: in one loop each value would be computed again for each place that reads it."
 )
 
+# d1 + 4096*tmp0
+_LOOKED_UP = re.compile(r"\b(?:tmp|indirect)\d+\b")
+
 _SLICES_ADVICE = (
     "Nothing in the layout: loops over slices of other extents do not fuse. Loops over the whole of it, with "
     "a mask for its borders, may."
@@ -360,8 +363,8 @@ class _Finder:
         return ""
 
     def _reads_around(self, one: FusionGroup, two: FusionGroup) -> str:
-        """That a loop of the second reads what the first writes at several places at once, as a stencil does:
-        the places of its neighbours are not written yet. Empty elsewhere."""
+        """That a loop of the second reads what the first writes at several places at once, as a stencil does,
+        or at places that are data: these are not written yet. Empty elsewhere."""
         written = {access.buffer for access in one.writes}
         for name in two.nodes:
             leaf = self.leaves.get(name)
@@ -370,6 +373,8 @@ class _Finder:
                 if dep.index is not None:
                     places.setdefault(dep.buffer, set()).add(dep.index)
             for buffer in written & places.keys():
+                if any(map(_LOOKED_UP.search, places[buffer])):
+                    return f"{name} reads {buffer} at places that are data"
                 if len(places[buffer]) > 1:
                     return f"{name} reads {buffer} at {len(places[buffer])} places for each of its elements"
         return ""
@@ -389,7 +394,8 @@ class _Finder:
             }
             for group in (one, two)
         )
-        extents = [sorted({extents for _, extents in walks}) for walks in (first, second)]
+        # Sizes may be symbols, which are sorted with numbers as text alone.
+        extents = [sorted({extents for _, extents in walks}, key=str) for walks in (first, second)]
         if len({order for order, _ in first | second}) != 1 or not all(extents):
             return ""
         if not set(extents[0]).isdisjoint(extents[1]):

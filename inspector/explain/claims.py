@@ -56,12 +56,19 @@ def on_whole(ms: float | Interval, how: ClaimHow, over: Over = "least") -> Claim
 
 
 def on_launches(
-    costs: Iterable[tuple[GraphCase, Launch, float]], how: ClaimHow, cost_ms: float, over: Over = "least"
+    costs: Iterable[tuple[GraphCase, Launch, float | Interval]],
+    how: ClaimHow,
+    cost_ms: float,
+    over: Over = "least",
 ) -> tuple[Claim, ...]:
     """`cost_ms` of several launches together: each has the share of it that its own milliseconds have."""
-    costs = [item for item in costs if item[2] > 0]
-    whole = sum(ms for _, _, ms in costs)
-    return tuple(on_launch(graph, launch, ms * cost_ms / whole, how, over) for graph, launch, ms in costs)
+    own = [(graph, launch, interval(ms, how)) for graph, launch, ms in costs]
+    own = [item for item in own if item[2][1] > 0]
+    part = cost_ms / sum(most for _, _, (_, most) in own) if own else 0.0
+    return tuple(
+        on_launch(graph, launch, (least * part, most * part), how, over)
+        for graph, launch, (least, most) in own
+    )
 
 
 def interval(ms: float | Interval, how: ClaimHow) -> Interval:

@@ -15,6 +15,7 @@ from inspector.analysis.load import run_busy, run_taken
 from inspector.analysis.nothing import all_in_eager
 from inspector.analysis.phases import in_meant
 from inspector.analysis.program_calls import calls_by_node, program_graph
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.traffic import sizes_of, symbol_hints
 from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.unasked import unasked_nodes
@@ -107,6 +108,7 @@ def gather(
     for item in sides.joined.launches if sides is not None else ():
         profiled.setdefault(item.graph, {})[item.call] = item.ms
     ran = dict(sides.joined.runs) if sides is not None else {}
+    elsewhere = runs_elsewhere(ran, counted.values())
     cases: list[GraphCase] = []
     for graph in graphs:
         case, problems = guarded(
@@ -121,7 +123,7 @@ def gather(
                 replays.get(graph.ident),
                 profiled.get(graph.ident, {}),
                 fits,
-                ran.get(graph.ident),
+                ran.get(graph.ident, elsewhere),
                 times.compiled_ms,
                 traced,
                 alone,
@@ -290,6 +292,16 @@ def _graph_case(
         case,
         launches=tuple(replace(launch, useful=part) for launch, part in zip(launches, useful, strict=True)),
     )
+
+
+def runs_elsewhere(ran: Mapping[str, float], counted: Iterable[tuple[float, float | None]]) -> float | None:
+    """How often graphs that no profiled call has run in one: never, where that has as many as calls have by
+    the record, (runs, milliseconds) of each; None where it has fewer, and the record counts.
+
+    A search makes one network after the other: each call has one of their graphs, and a profile those of one.
+    """
+    whole = sum(runs for runs, _ in counted)
+    return 0.0 if ran and sum(ran.values()) >= (1 - RUN_TO_RUN) * whole else None
 
 
 def same_inputs(fx: FxGraph | None, ran: GraphRuns | None) -> frozenset[str]:

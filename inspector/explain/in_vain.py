@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from inspector.analysis.constants import constant_nodes
-from inspector.analysis.dataflow import VIEWS, operator
+from inspector.analysis.dataflow import VIEWS, operator, shown
 from inspector.analysis.evaluations import LEAST_TIMES
 from inspector.analysis.traffic import meta_bytes
+from inspector.model.account import Interval
 from inspector.model.explain import Trial
 from inspector.model.fusion import NodeTraffic
 from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 
 from .case import CALLED, Case, GraphCase, Launch
+from .estimate import FACTOR, GPU_KERNEL_MS, GPU_OF_FLOPS, memory_ms, peak
 from .launches import shares_of
 
 LEAST_EXTRA = 1 << 16
@@ -118,3 +120,70 @@ def constant_parts(graph: GraphCase, constant: frozenset[str] | None = None) -> 
         if part:
             parts[launch.call.index] = min(1.0, part)
     return parts
+
+
+def read_instead_ms(
+    case: Case, graph: GraphCase, launch: Launch, part: float, constant: Collection[str]
+) -> Interval:
+    """What a launch takes less per call once the expensive operators that depend on `constant` nodes alone,
+    which are `part` of all that it computes, were computed before: it reads what they gave. A launch that
+    computes nothing else is not there then."""
+    names = [name for name in launch.fx if computes(graph.artifacts.fx_nodes, name)]
+    if names and all(name in constant for name in names):
+        return graph.ms(launch) * part / FACTOR, graph.ms(launch) * part
+    work = {name: graph.fusion.work.get(name, 0.0) for name in shares_of(graph, launch)}
+    items = [item for item in graph.fusion.evaluations if item.group in work]
+    items = [item for item in items if all(name in constant for name in item.fx)]
+    least, most = not_computed_ms(
+        case, graph, launch, part, sum(item.whole * work[item.group] for item in items)
+    )
+    # A CPU's caches are near, and its arithmetic takes long beside them.
+    made = {name for item in items for name in item.fx}
+    read = _read_ms(case, graph, made, constant) if graph.gpu else 0.0
+    return max(least - read, 0.0), max(most - read, 0.0)
+
+
+def _read_ms(case: Case, graph: GraphCase, made: Iterable[str], constant: Collection[str]) -> float:
+    """Reading, once a run, what others get of `made` nodes and of what follows from them alone."""
+    fx = graph.artifacts.fx_nodes
+    ends, seen, left = set(), set(made), list(made)
+    while left:
+        node = fx.get(left.pop())
+        users = node.users if node is not None else ()
+        if node is not None and not all(user in constant for user in users):
+            ends.add(shown(node.name, fx))
+        after = {user for user in users if user in constant} - seen
+        seen |= after
+        left.extend(after)
+    device = peak(case.facts.devices, graph.gpu, case.threads)
+    return memory_ms(sum(meta_bytes(fx[name]) for name in ends), device, graph.gpu) * graph.runs
+
+
+def not_computed_ms(case: Case, graph: GraphCase, launch: Launch, part: float, operations: float) -> Interval:
+    """What a launch takes less per call if it leaves out `part` of what it computes, which are so many plain
+    `operations`: no more than it takes beyond moving its bytes. A GPU computes while it waits for memory, so
+    that there only what the instructions take beyond that is saved; counted by weights, they are within the
+    factor of estimates."""
+    ms = graph.ms(launch)
+    memory = _memory_ms(case, graph, launch)
+    saved = max(0.0, min(ms * part, ms - memory))
+    if not graph.gpu:
+        return saved / FACTOR, saved
+    whole = sum(graph.fusion.work.get(name, 0.0) for name in shares_of(graph, launch))
+    # A datasheet counts a multiplication and an addition in one instruction as two.
+    rate = peak(case.facts.devices, graph.gpu, case.threads).flops / GPU_OF_FLOPS / 2
+    low, high = (
+        max(memory, count) - max(memory, count - factor * operations / rate * 1e3 * graph.runs)
+        for factor in (1.0, FACTOR)
+        for count in [factor * whole / rate * 1e3 * graph.runs]
+    )
+    return min(saved / FACTOR, low), min(saved, high)
+
+
+def _memory_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
+    """What the launch and moving its bytes take at least, which computing less does not save."""
+    if launch.roofline_fraction is not None:
+        return graph.ms(launch) * min(1.0, launch.roofline_fraction)
+    device = peak(case.facts.devices, graph.gpu, case.threads)
+    start = GPU_KERNEL_MS if graph.gpu else 0.0
+    return (memory_ms(launch.bytes or 0, device, graph.gpu) + start) * graph.runs

@@ -167,7 +167,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         captured_faults=_faults(of_meant(_called(captured), meant)),
         source=source,
         span=_span(chosen) if _are_last(both, every) else None,
-        calls=max(item.calls for item in both),
+        calls=_passes(both),
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
         recompile_ms=min(again, cold),
@@ -289,7 +289,7 @@ def _per_call(called: Sequence[CompiledCallable]) -> float | None:
 def _one_call(called: Sequence[CompiledCallable]) -> Steady | None:
     """One pass over all callables, each as often as it is called for one call of the most called: medians, of
     calls of several sizes their mean. None without steady calls."""
-    most = max((item.calls for item in called), default=0)
+    most = _passes(called)
     calls = [(item.calls, call) for item in called if (call := typical(item)) is not None]
     return _passed(calls, most) if calls else None
 
@@ -306,12 +306,19 @@ def _compared(paid: PayOff, source: str) -> tuple[Steady, Steady] | None:
     ]
     if not pairs or len(pairs) < len(items) or paid.both_eager:
         return None
-    most = max(calls for calls, *_ in pairs)
+    most = _passes(items)
     ours, theirs = (
         _passed([(calls, (compiled, eager)[side]) for calls, compiled, eager in pairs], most)
         for side in (0, 1)
     )
     return ours, theirs
+
+
+def _passes(called: Iterable[CompiledCallable | CallPayOff]) -> int:
+    """How often that is called which is called most. Backward passes are known together: several losses
+    have each their own in one pass."""
+    often = [(item.kind == "call", item.calls) for item in called]
+    return max(often, default=(True, 0))[1]
 
 
 def _passed(sides: Sequence[tuple[int, Steady]], most: int) -> Steady:
@@ -326,7 +333,7 @@ def _faults(called: Sequence[CompiledCallable]) -> float | None:
     steady = [item for item in called if item.steady_ms]
     if not steady or any(len(item.steady_faults) != len(item.steady_ms) for item in steady):
         return None
-    most = max(item.calls for item in called)
+    most = _passes(called)
     return sum(statistics.median(item.steady_faults) * item.calls / most for item in steady)
 
 
@@ -365,7 +372,7 @@ def graph_times(processes: Sequence[ProcessCalls]) -> GraphTimes:
     walls: list[float] = []
     for calls in processes:
         called = [item for item in calls.callables if item.calls]
-        most = max((item.calls for item in called), default=0)
+        most = _passes(called)
         newest = [item.steady_ms[-NEWEST:] for item in called]
         typical = _typical_calls(called, calls.graph_runs)
         if typical:

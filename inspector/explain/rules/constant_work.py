@@ -13,8 +13,9 @@ from inspector.analysis.constants import constant_nodes
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
-from inspector.explain.in_vain import constant_parts
+from inspector.explain.in_vain import constant_parts, read_instead_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.account import Interval
 from inspector.model.explain import Finding
 from inspector.model.source import SourceLocation
 from inspector.model.waste import Evaluation
@@ -33,25 +34,26 @@ def find(case: Case) -> Iterable[Finding]:
         items = [item for item in graph.fusion.evaluations if constant.issuperset(item.fx)]
         parts = constant_parts(graph) if items else {}
         costs = [
-            (graph.ms(launch) * part, launch)
+            (read_instead_ms(case, graph, launch, part, constant), launch)
             for launch in graph.launches
             if (part := parts.get(launch.call.index, 0.0)) >= RUN_TO_RUN
         ]
         evaluated = sum(item.evaluations for item in items)
-        share = case.share(case.within_call(sum(ms for ms, _ in costs)))
+        cost = case.within_call(sum(ms[1] for ms, _ in costs))
+        share = case.share(cost)
         worth = share is None or share >= LEAST_SHARE
-        if costs and worth and evaluated >= LEAST_EVALUATIONS:
-            yield _finding(case, graph, items, costs, evaluated)
+        if cost and worth and evaluated >= LEAST_EVALUATIONS:
+            yield _finding(case, graph, items, costs, cost, evaluated)
 
 
 def _finding(
     case: Case,
     graph: GraphCase,
     items: list[Evaluation],
-    costs: list[tuple[float, Launch]],
+    costs: list[tuple[Interval, Launch]],
+    cost: float,
     evaluated: int,
 ) -> Finding:
-    cost = case.within_call(sum(ms for ms, _ in costs))
     share = case.share(cost)
     lines: dict[str, SourceLocation] = {}
     for item in sorted(items, key=lambda item: -item.evaluations):
@@ -59,7 +61,7 @@ def _finding(
     operators = list(dict.fromkeys(item.operator for item in items))
     cached = _cached(case, lines.values())
     behind = f": {cached} keeps its results in eager, and tracing looks through that" if cached else ""
-    _, launch = max(costs, key=lambda item: item[0])
+    _, launch = max(costs, key=lambda item: item[0][1])
     return Finding(
         rule="constant_work",
         severity=severity_of(share),

@@ -23,6 +23,7 @@ from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
 from inspector.model.source import SourceLocation, own_first
+from inspector.text import joined
 from inspector.units import plural
 
 _SETTING = "cpp.simdlen"
@@ -55,6 +56,8 @@ _COPY_ONCE = (
 _COPIED = Trial(kept=("aten.select",))
 """Each column that is read is copied once, and vectors read the copies: 14.7 ms became 1.56, and 2.27
 by `_COPY_ONCE`, of which contiguous() alone changed nothing, as it is computed where it is read."""
+_SYMBOLIC = "a stride that is a symbol, as it differs from call to call"
+_LOCAL = re.compile(r"^[lL]_(\w+?)_$")
 _MANY_STRIDED = 35
 """From so many on torch makes no vectors at all (torch/_inductor/codegen/cpp.py: TilingSelect)."""
 LANES = 8
@@ -151,6 +154,8 @@ def find(case: Case) -> Iterable[Finding]:
         and not _strided(nest, "out")
     ):
         advice, trial = f"{advice}; {_COPY_ONCE}", _COPIED
+    if reason == _SYMBOLIC:
+        advice = f"make {_of_symbolic_stride(case, graph)} contiguous before the call: x.contiguous()"
     evidence = []
     if setting is not None and case.programs:
         for program in case.programs:
@@ -283,6 +288,24 @@ def _strided(nest: LoopNest, of: str = "") -> int:
     return len(re.findall(rf"\b{of}\w*ptr\d+\[[^;\]]*\b\d+LL?\s*\*\s*{loops[-1]}\b", nest.text))
 
 
+def _symbolic_stride(nest: LoopNest) -> bool:
+    """Whether an address goes on by a symbol in the innermost loop: ``in_ptr3[...(ks0*x0)]``."""
+    loops = _LOOP.findall(nest.text)
+    along = rf"ptr\d+\[[^;\]]*\bks\d+\)*\s*\*\s*{loops[-1]}\b" if loops else "(?!)"
+    return re.search(along, nest.text) is not None
+
+
+def _of_symbolic_stride(case: Case, graph: GraphCase) -> str:
+    """Names of the inputs that the traced graph has with such a stride along their last dimension."""
+    frame = case.frame(graph.artifacts.compile_id)
+    names = [
+        match[1] if (match := _LOCAL.match(node.name)) is not None else node.name
+        for node in (frame.placeholders if frame is not None else ())
+        if node.meta is not None and node.meta.stride and not isinstance(node.meta.stride[-1], int)
+    ]
+    return joined(names, 3) if names else "its inputs"
+
+
 def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
     if nest.lanes == DIVISION:
         return f"{nest.lanes} goes lane by lane", _FLOATS
@@ -308,6 +331,8 @@ def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
             return reason, advice
     if strided:
         return _SKIPS, _SIDE_BY_SIDE
+    if _symbolic_stride(nest):
+        return _SYMBOLIC, ""
     return (
         "no vector form for its index or dtype",
         "make its inputs contiguous along the last dimension, and float32",

@@ -16,11 +16,13 @@ from inspector.model.source import SourceLocation
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _SKIPPING = re.compile(r"skipping cudagraphs (?:due to|for) (.*)", re.I)
 
+# torch/_inductor/cudagraph_utils.py: check_for_mutation. A decoder's 16 caches, marked so: 6.00 -> 1.80 ms.
 _ADVICE: tuple[tuple[str, str], ...] = (
     (
         "mutated",
         (
-            "do not change inputs in place inside the compiled function; copy them first, or "
+            "tensors that are the same in every call, as a cache, may be changed in place as buffers of the "
+            "module, or marked before the first call: torch._dynamo.mark_static_address(x); of others "
             "return the new value"
         ),
     ),

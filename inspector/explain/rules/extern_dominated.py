@@ -13,13 +13,15 @@ from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.estimate import FAR_OFF
 from inspector.explain.in_force import max_autotune
 from inspector.explain.launches import given_dtype, is_matmul
-from inspector.explain.least import arithmetic, machine_of
+from inspector.explain.least import arithmetic, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, timed
 from inspector.model.explain import Finding, Trial
 from inspector.units import percent, size
 
 OF_KERNELS = 1 - SAME
 """Of the kernels' time: the rest, were it free, would hardly be seen."""
+_AT_ITS_ROOF = 0.8
+"""Of what the machine reaches: the best library calls come as near, and no other kernel is faster."""
 _ONE_CALL = "_transformer_encoder_layer_fwd"
 _FAST_PATH = (
     "nn.TransformerEncoderLayer is one call here that Inductor can't see into: "
@@ -92,15 +94,24 @@ def _advice(case: Case, graph: GraphCase, launch: Launch) -> str:
     if weights := _weights_alone(case):
         ways.append(
             "more rows in a call (a batch, several requests at once), as most of it is reading "
-            f"{size(weights)} of weights for a few"
+            f"{size(weights)} of matrices for a few rows each"
         )
     dtype = given_dtype(launch)
     if graph.gpu and dtype in ("float32", "float64"):
         ways.append("a smaller dtype (bfloat16)" if dtype == "float32" else "float32 in place of float64")
-    ways.append("other sizes" if graph.gpu else "smaller sizes, or more cores")
-    if graph.gpu and is_matmul(launch.name) and not max_autotune(case, graph):
-        ways.append('mode="max-autotune"')
+    if _at_its_roof(case, graph, launch):
+        ways.append("less work: it is as fast as this machine can")
+    else:
+        ways.append("other sizes" if graph.gpu else "smaller sizes, or more cores")
+        if graph.gpu and is_matmul(launch.name) and not max_autotune(case, graph):
+            ways.append('mode="max-autotune"')
     return f"{start} {', or '.join(ways)}"
+
+
+def _at_its_roof(case: Case, graph: GraphCase, launch: Launch) -> bool:
+    """Whether a measured call takes about as long as its bytes or its arithmetic must."""
+    (least, _), _ = least_of(machine_of(case), graph, launch)
+    return launch.measured and least >= _AT_ITS_ROOF * launch.ms
 
 
 def _weights_alone(case: Case) -> int:
@@ -130,7 +141,8 @@ def _largest_factor(graph: GraphCase, launch: Launch) -> int:
 
 def _trial(case: Case, graph: GraphCase, launch: Launch) -> Trial | None:
     """Templates are for matmuls, of a GPU's convolutions too (torch/_inductor/kernel)."""
-    if max_autotune(case, graph) or not (graph.gpu or is_matmul(launch.name)):
+    possible = graph.gpu or is_matmul(launch.name)
+    if not possible or max_autotune(case, graph) or _at_its_roof(case, graph, launch):
         return None
     return Trial(mode="max-autotune-no-cudagraphs") if graph.gpu else Trial(config=(("max_autotune", True),))
 

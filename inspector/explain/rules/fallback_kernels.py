@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from inspector.analysis.dataflow import operator
-from inspector.analysis.steady import MOST, SAME
+from inspector.analysis.steady import MOST, RUN_TO_RUN, SAME
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_block, on_launches
 from inspector.explain.complex_numbers import AS_REAL, has_complex
@@ -53,7 +53,8 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost) if cost else None
     names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in telling))
     evidence = []
-    for ms, graph, launch in telling[:4]:
+    seen = RUN_TO_RUN * max(ms for ms, _, _ in telling)
+    for ms, graph, launch in [item for item in telling if item[0] >= seen][:4]:
         evidence.append(graph.launch_evidence(launch, f"{timed(launch, ms)} {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))

@@ -37,7 +37,11 @@ from inspector.model.source import (
 )
 from inspector.units import duration, percent, plural
 
-_ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
+# tensor 'x' size mismatch at index 0. expected 4, actual 1; 2 <= x.size()[0] <= 2147483647
+_ZERO_ONE = re.compile(
+    r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$"
+    r"|^2 <= [\w.\[\]']{1,400}\.size\(\)\[\d+\]"
+)
 _SIZE = re.compile(
     r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\b\d+ <= .{1,1000}\.size"
 )
@@ -237,7 +241,7 @@ class _Again(NamedTuple):
 
 def _sets_of_weights(case: Case, most: Sequence[_Again]) -> int:
     """How many shapes a weight has in the graphs of that code: one for each of the modules that share it."""
-    codes = {of_compilation(item.reason).partition("/")[0] for item in most} - {""}
+    codes = {_code(item.reason) for item in most} - {""}
     shapes: dict[str, set[object]] = defaultdict(set)
     for compile_id in {graph.artifacts.compile_id or "" for graph in case.graphs}:
         frame = case.frame(compile_id) if compile_id.partition("/")[0] in codes else None
@@ -245,6 +249,11 @@ def _sets_of_weights(case: Case, most: Sequence[_Again]) -> int:
             if node.meta is not None and of_module(node.name):
                 shapes[node.name.lower()].add(node.meta.shape)
     return max(map(len, shapes.values()), default=0)
+
+
+def _code(reason: str) -> str:
+    """Torch's number of the code that is compiled again, where a reason has it."""
+    return of_compilation(reason).partition("/")[0]
 
 
 def _made_number(case: Case, reasons: Sequence[str]) -> Specialization | None:
@@ -328,9 +337,11 @@ def _more_than_designed(case: Case) -> bool:
         for function, reason, count in told:
             kind = guard_kind(reason)
             if kind != "zero_one":
+                # What a function resumes with after two breaks in one line has one name, and two codes.
+                code = _code(reason) or function
                 # Sizes that change one after the other would all be dynamic with dynamic=True.
-                of_thing[function, kind if kind == "size" else _checked(reason)] += count
-                of_function[function] += count
+                of_thing[code, kind if kind == "size" else _checked(reason)] += count
+                of_function[code] += count
         if max(of_thing.values(), default=0) > 1 or max(of_function.values(), default=0) > _FEW:
             return True
     return False

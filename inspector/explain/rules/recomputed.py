@@ -15,8 +15,8 @@ from inspector.analysis.evaluations import chain, is_heavy
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.estimate import FACTOR, GPU_KERNEL_MS, GPU_OF_FLOPS, memory_ms, peak
-from inspector.explain.in_vain import WRITTEN_ONCE, repeated
+from inspector.explain.estimate import FACTOR, memory_ms, peak
+from inspector.explain.in_vain import WRITTEN_ONCE, not_computed_ms, repeated
 from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
@@ -50,7 +50,7 @@ def find(case: Case) -> Iterable[Finding]:
             if part >= RUN_TO_RUN:
                 items = sorted(items, key=lambda item: -item.part)
                 worst = items[0]
-                least, saved = _saved_ms(case, graph, launch, items, part)
+                least, saved = not_computed_ms(case, graph, launch, part, _operations(graph, launch, items))
                 kept = _keeping_ms(case, graph, worst)
                 # A GPU's memory is as fast as its datasheet says, a CPU's may be twice as slow as thought.
                 most = kept if graph.gpu else kept * FACTOR
@@ -126,37 +126,14 @@ def _keeping_ms(case: Case, graph: GraphCase, item: Evaluation) -> float:
     return memory_ms(2 * 4 * item.elements, device, graph.gpu) * graph.runs
 
 
-def _saved_ms(
-    case: Case, graph: GraphCase, launch: Launch, items: Iterable[Evaluation], part: float
-) -> Interval:
-    """What computing each value once would save, but for keeping it: `part` of the launch, and no more than
-    it takes beyond moving its bytes. A GPU computes while it waits for memory, so that there only what the
-    instructions take beyond that is saved; counted by weights, they are within the factor of estimates."""
-    ms = graph.ms(launch)
-    memory = _memory_ms(case, graph, launch)
-    saved = max(0.0, min(ms * part, ms - memory))
-    if not graph.gpu:
-        return saved / FACTOR, saved
+def _operations(graph: GraphCase, launch: Launch, items: Iterable[Evaluation]) -> float:
+    """Plain operations of all that is computed again."""
     shares = shares_of(graph, launch)
-    work = {name: graph.fusion.work.get(name, 0.0) for name in shares}
-    extra = sum(item.part / shares[item.group] * work[item.group] for item in items if shares.get(item.group))
-    # A datasheet counts a multiplication and an addition in one instruction as two.
-    rate = peak(case.facts.devices, graph.gpu, case.threads).flops / GPU_OF_FLOPS / 2
-    low, high = (
-        max(memory, count) - max(memory, count - factor * extra / rate * 1e3 * graph.runs)
-        for factor in (1.0, FACTOR)
-        for count in [factor * sum(work.values()) / rate * 1e3 * graph.runs]
+    return sum(
+        item.part / shares[item.group] * graph.fusion.work.get(item.group, 0.0)
+        for item in items
+        if shares.get(item.group)
     )
-    return min(saved / FACTOR, low), min(saved, high)
-
-
-def _memory_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
-    """What the launch and moving its bytes take at least, which computing less does not save."""
-    if launch.roofline_fraction is not None:
-        return graph.ms(launch) * min(1.0, launch.roofline_fraction)
-    device = peak(case.facts.devices, graph.gpu, case.threads)
-    start = GPU_KERNEL_MS if graph.gpu else 0.0
-    return (memory_ms(launch.bytes or 0, device, graph.gpu) + start) * graph.runs
 
 
 RULE = Rule("recomputed", Stage.PROGRAM, find, other_work=True)

@@ -134,6 +134,8 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
     # A share of the graph's time is an estimate too.
     high *= FACTOR if not launch.measured and machine.peaks is not None else 1.0
     if launch.measured and launch.ms > FAR_OFF * low and any(map(gathers, launch.leaves)):
+        if not graph.gpu and launch.expected_ms is not None and launch.ms <= launch.expected_ms:
+            return None
         # What single elements have to take nobody knows; in whole rows it would be their bytes.
         return (0.0, (launch.ms - low) * graph.runs)
     return ((launch.ms - high) * graph.runs, (launch.ms - low) * graph.runs) if launch.ms > high else None

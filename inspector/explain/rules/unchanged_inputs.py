@@ -17,9 +17,10 @@ from inspector.analysis.dataflow import operator, shown
 from inspector.analysis.program_calls import of_module
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launch
-from inspector.explain.in_vain import computes, constant_parts, leaf_parts
+from inspector.explain.claims import interval, on_launches
+from inspector.explain.in_vain import computes, constant_parts, leaf_parts, read_instead_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
 from inspector.model.source import SourceLocation
 from inspector.model.waste import Evaluation
@@ -37,10 +38,10 @@ _FREEZE = f"; what follows from a module's parameters alone {_FREEZING} = True w
 
 
 class _Costly(NamedTuple):
-    """A launch with the `part` of it, and the milliseconds of a call, that follow from unchanged inputs; by
-    which operators, and on which lines."""
+    """A launch with the `part` of it that follows from unchanged inputs, and the milliseconds of a call that
+    would be saved; by which operators, and on which lines."""
 
-    ms: float
+    ms: Interval
     part: float
     launch: Launch
     operators: tuple[str, ...]
@@ -55,17 +56,17 @@ def find(case: Case) -> Iterable[Finding]:
             continue
         every = constant_nodes(fx, graph.same_inputs)
         never = constant_nodes(fx)
-        costs = sorted(_costs(graph, every, never), key=lambda item: -item.ms)
-        cost = case.within_call(sum(item.ms for item in costs))
+        costs = sorted(_costs(case, graph, every, never), key=lambda item: -item.ms[1])
+        cost = case.within_call(sum(item.ms[1] for item in costs))
         share = case.share(cost)
         seen = share is None or share >= RUN_TO_RUN
         # Where nothing that it gives depends on anything else, a loop repeats one call, as benchmarks do.
         repeats = every.issuperset(name for name in fx.outputs if name is not None)
-        if costs and seen and not repeats:
+        if cost and seen and not repeats:
             yield _finding(case, graph, costs, cost)
 
 
-def _costs(graph: GraphCase, every: frozenset[str], never: frozenset[str]) -> Iterable[_Costly]:
+def _costs(case: Case, graph: GraphCase, every: frozenset[str], never: frozenset[str]) -> Iterable[_Costly]:
     """Launches that compute nothing else, and of others a part, by bytes or weights of operators. What
     follows from no input at all is `constant_work`'s."""
     nodes = graph.artifacts.fx_nodes
@@ -81,14 +82,15 @@ def _costs(graph: GraphCase, every: frozenset[str], never: frozenset[str]) -> It
             continue
         if part > part_of_loops:
             items = _evaluated(graph, launch, every, never)
+            ms = read_instead_ms(case, graph, launch, part, every - never)
             operators = tuple(item.operator for item in items)
             lines = tuple(line for item in items for line in item.sources)
         else:
             made = [nodes[name] for name in names if name in every - never]
             operators = tuple(operator(node.target) for node in made)
             lines = tuple(node.source for node in made if node.source is not None)
-        part = max(part, part_of_loops)
-        yield _Costly(graph.ms(launch) * part, part, launch, operators, lines)
+            ms = interval(graph.ms(launch) * part_of_loops, "estimated")
+        yield _Costly(ms, max(part, part_of_loops), launch, operators, lines)
 
 
 def _evaluated(
@@ -103,7 +105,6 @@ def _evaluated(
 
 def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float) -> Finding:
     share = case.share(cost)
-    whole = sum(item.ms for item in costs)
     lines = {str(line): line for item in costs for line in item.lines}
     names = list(dict.fromkeys(name for item in costs for name in item.operators))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -111,7 +112,9 @@ def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float
     for item in costs[:2]:
         much = "all of it" if item.part == 1.0 else f"an estimated {percent(item.part)} of it"
         evidence.append(
-            graph.launch_evidence(item.launch, f"{duration(item.ms)}, {much}: {item.launch.name}")
+            graph.launch_evidence(
+                item.launch, f"{duration(graph.ms(item.launch))}, {much}: {item.launch.name}"
+            )
         )
     parametrized = any(_PARAMETRIZED.search(line.path) for line in lines.values())
     frozen = graph.config.get(_FREEZING) == "True" or graph.artifacts.phase != "inference"
@@ -130,7 +133,7 @@ def _finding(case: Case, graph: GraphCase, costs: Sequence[_Costly], cost: float
         how="estimated",
         share=share,
         trial=Trial(config=(("freezing", True),)) if freeze else None,
-        claims=tuple(on_launch(graph, item.launch, item.ms * cost / whole, "estimated") for item in costs),
+        claims=on_launches(((graph, item.launch, item.ms) for item in costs), "estimated", cost),
     )
 
 
