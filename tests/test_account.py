@@ -331,6 +331,17 @@ def test_a_call_that_lost_says_where_and_what_it_is_not(profiled_convmixer: Path
     assert slower_than_eager(same, nobody) is None
 
 
+def test_graphs_that_no_profiled_call_has_run_as_often_as_others_leave_open(
+    profiled_convmixer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = gather(Run.open(profiled_convmixer))
+    assert whole.sides is not None and {graph.runs for graph in whole.graphs} == {1.0}
+    none = replace(whole.sides, joined=replace(whole.sides.joined, runs=()))
+    monkeypatch.setattr("inspector.explain.gather.compare", lambda *_: none)
+    monkeypatch.setattr("inspector.explain.gather.runs_elsewhere", lambda *_: 7.0)
+    assert {graph.runs for graph in gather(Run.open(profiled_convmixer)).graphs} == {7.0}
+
+
 @pytest.mark.parametrize("how", ["profiled", "estimated"])
 def test_an_estimate_is_no_surer_than_a_profile_of_slower_calls(
     how: ClaimHow, profiled_convmixer: Path

@@ -173,7 +173,7 @@ def test_a_skipped_cuda_graph_names_the_line_that_torch_blames(softmax: Case) ->
     case = replace(softmax, events=(Event("cudagraph_skip", reason, "attend", None),))
     finding = next(item for item in explain_case(case).findings if item.rule == "cudagraphs_skipped")
     assert finding.title.endswith("skipped: mutated inputs (1 instances)")
-    assert "in place" in finding.advice
+    assert "in place" in finding.advice and "torch._dynamo.mark_static_address(x)" in finding.advice
     assert (finding.evidence[0].path, finding.evidence[0].line) == ("/home/user/model.py", 9)
 
 

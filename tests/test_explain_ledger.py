@@ -22,6 +22,7 @@ from inspector.explain.gather import (
     shared_out,
     slowed,
 )
+from inspector.explain.least import Machine
 from inspector.explain.ledger import (
     EAGER,
     GUARDS,
@@ -33,13 +34,14 @@ from inspector.explain.ledger import (
 )
 from inspector.explain.rules import compile_cost
 from inspector.explain.rules.cpu_serial import _available, _setting
-from inspector.explain.rules.healthy import healthy
+from inspector.explain.rules.healthy import _near, healthy
 from inspector.explain.times import Times, graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.compilation import Specialization
 from inspector.model.compile_time import CompileTime, Part
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Trial
 from inspector.model.fx import TensorMeta
+from inspector.model.peaks import CacheRate, Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
 from inspector.model.run import Manifest
 from inspector.model.source import SourceLocation
@@ -182,6 +184,15 @@ def test_what_was_not_compared_or_could_surely_be_faster_is_not_healthy(softmax:
         assert (said.rule if said is not None else None) == rule
 
 
+def test_what_fits_a_cache_is_near_its_rate_and_not_that_of_memory() -> None:
+    peaks = Peaks("cpu", "measured", 20e9, cache_bytes=1 << 26, cache_rates=(CacheRate(1 << 24, 60e9),))
+    machine = Machine(peaks, "counted")
+    assert not _near(machine, 1 << 25, (1 << 25) / 15e9 * 1e3), "of 60 GB/s"
+    assert _near(machine, 1 << 25, (1 << 25) / 45e9 * 1e3)
+    assert _near(machine, 1 << 30, (1 << 30) / 15e9 * 1e3)
+    assert not _near(Machine(None, "estimated"), 1 << 25, 1.0)
+
+
 @pytest.mark.parametrize(
     ("name", "way"),
     [("torch.ops.aten.median.dim", ""), ("torch.ops.aten.linalg_inv_ex.default", "torch.linalg.solve")],
@@ -290,8 +301,8 @@ def test_one_recompile_after_half_of_the_calls_leaves_them_steady(cold: tuple[in
 
 
 def test_graphs_of_other_calls_are_in_no_profiled_one() -> None:
-    """Thirteen networks of a search: a call has one of them, and had those of a profiled call and a part of all
-    others' (of its 81 us of generated code masks were to take 659)."""
+    """Thirteen networks of a search: a call has one of them, and had those of a profiled call and a part of
+    all others' (of its 81 us of generated code masks were to take 659)."""
     record = ((0.33, 1.0), (0.22, 2.0), (0.22, None), (0.23, 1.0))
     assert runs_elsewhere({"one": 1.0}, record) == 0.0
     assert runs_elsewhere({"one": 0.5}, record) is None

@@ -678,6 +678,33 @@ def test_random_numbers_are_nothing_that_vectors_would_save(softmax_fallback: Ca
     assert saved(line % "auto tmp1 = normalized_rand_cpu(tmp0, x0);") < 1.5
 
 
+def test_the_input_whose_stride_is_a_symbol_is_named(softmax_fallback: Case) -> None:
+    source = "for(int64_t x0=0L; x0<1000L; x0+=1L)\n{\nauto tmp0 = in_ptr0[static_cast<int64_t>(ks0*x0)];\n}"
+    graph = softmax_fallback.graphs[0]
+    first = replace(graph.launches[0], role="generated", ms=10.0, measured=True, bytes=8000)
+    launch = replace(
+        first,
+        call=replace(first.call, kind="cpp"),
+        kernel=Kernel("cpp_fused", "cpp", source=source),
+        points=1000,
+    )
+    text = (
+        "class GraphModule(torch.nn.Module):\n"
+        '    def forward(self, L_phase_: "f32[64][s87]cpu"):\n'
+        "        return (L_phase_,)\n"
+    )
+    traced = {graph.artifacts.compile_id or "": parse_fx_graph(text, "fx")}
+    told = replace(
+        softmax_fallback,
+        graphs=(replace(graph, launches=(launch,), runs=1.0),),
+        times=Times(compiled_ms=10.0),
+        traced=lambda: traced,
+    )
+    (finding,) = cpu_not_vectorized.find(told)
+    assert "a stride that is a symbol" in finding.title
+    assert finding.advice == "make phase contiguous before the call: x.contiguous()"
+
+
 def test_columns_that_are_read_can_be_copied_and_those_that_are_written_can_not(
     softmax_fallback: Case,
 ) -> None:

@@ -126,6 +126,13 @@ def test_faults_of_calls_are_read_back() -> None:
     assert calls is not None and calls.callables[0].steady_faults == (7, 5, 6)
 
 
+def test_threads_that_fault_at_once_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What two take together by the clock is the cost of one: they share the pages, and the kernel's lock."""
+    monkeypatch.setattr("inspector.hardware.page_faults.usable_cpus", lambda: 2)
+    monkeypatch.setattr("inspector.hardware.page_faults._cost", lambda size, threads: 1e-6 / threads)
+    assert fault_us() == pytest.approx((0.5, 1.0))
+
+
 def test_a_page_fault_has_a_cost_here() -> None:
     cost = fault_us()
     assert cost is None or 0 < cost[0] <= cost[1]

@@ -13,9 +13,11 @@ from capturing import captured, own_folder, script  # noqa: F401
 
 from inspector.capture.recorder.same_inputs import EACH_RUN, SameInputs
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.estimate import peak
 from inspector.explain.gather import LEAST_SEEN, gather, same_inputs
-from inspector.explain.in_vain import leaf_parts, read_instead_ms
-from inspector.explain.rules import unchanged_inputs
+from inspector.explain.in_vain import leaf_parts, not_computed_ms, read_instead_ms
+from inspector.explain.rules import constant_work, unchanged_inputs
+from inspector.explain.times import Times
 from inspector.model.account import Interval
 from inspector.model.calls import GraphRuns
 from inspector.model.fx import FxGraph
@@ -137,12 +139,33 @@ def test_a_gpu_that_waits_for_memory_is_no_faster_for_what_is_read_instead(corpu
         fusion=replace(own.fusion, evaluations=(item,), work=work),
     )
     constant = frozenset({"arg0_1", "remainder"})
+    # The rules say it where something is saved.
+    told = replace(case, times=Times(compiled_ms=0.3, calls=40, steady_calls=39))
+    table = replace(item, operator="exp", fx=("exp",))
+    made = replace(
+        graph,
+        artifacts=replace(own.artifacts, fx_after=parse_fx_graph(TABLE, "fx")),
+        fusion=replace(graph.fusion, evaluations=(table,)),
+    )
+    for rule, of, names in (
+        (unchanged_inputs, replace(graph, same_inputs=frozenset({"arg0_1"})), launch.fx),
+        (constant_work, made, ("exp", "mul")),
+    ):
+        for gpu in (True, False):
+            short = replace(launch, ms=0.2, bytes=1 << 20, fx=names)
+            on = replace(told, graphs=(replace(of, gpu=gpu, launches=(short,)),))
+            assert bool([*rule.find(on)]) != gpu, rule
 
     def saved(ms: float, on: GraphCase = graph) -> Interval:
         return read_instead_ms(case, on, replace(launch, ms=ms), 0.5, constant)
 
     assert saved(0.2) == (0.0, 0.0)
     assert saved(100.0)[1] < 100.0 * 0.5, "no more than its instructions"
+    long = replace(graph, fusion=replace(graph.fusion, work={group.name: 400.0 * (1 << 26)}))
+    less = not_computed_ms(case, long, replace(launch, ms=100.0), 0.5, 200.0 * (1 << 26))
+    assert less[1] - saved(100.0, long)[1] == pytest.approx(
+        (1 << 29) / peak((), True, None).bytes_per_s * 1e3
+    )
     cpu = saved(100.0, replace(graph, gpu=False))
     assert cpu == (cpu[1] / 2, cpu[1]) and 40.0 < cpu[1] <= 50.0, "whose caches are near"
     whole = replace(launch, fx=("remainder",))
@@ -155,6 +178,16 @@ class GraphModule(torch.nn.Module):
         remainder: "i64[8192, 8192]" = torch.ops.aten.remainder.Scalar(arg0_1, 8192);  arg0_1 = None
         gather: "f64[8192, 8192]" = torch.ops.aten.gather.default(arg1_1, 0, remainder);  remainder = None
         mul: "f64[8192, 8192]" = torch.ops.aten.mul.Tensor(gather, 2.0);  gather = None
+        return (mul,)
+"""
+
+
+TABLE = """
+class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f64[8192, 8192]"):
+        full: "f64[8192, 8192]" = torch.ops.aten.full.default([8192, 8192], 2.0)
+        exp: "f64[8192, 8192]" = torch.ops.aten.exp.default(full);  full = None
+        mul: "f64[8192, 8192]" = torch.ops.aten.mul.Tensor(arg0_1, exp);  arg0_1 = exp = None
         return (mul,)
 """
 
