@@ -25,7 +25,7 @@ from inspector.explain.estimate import (
 )
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
-from inspector.explain.launches import gathers, indexed_by_data
+from inspector.explain.launches import gathers, indexed_by_data, is_copy
 from inspector.explain.least import least_of, machine_of
 from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
@@ -217,6 +217,12 @@ def test_a_size_that_each_graph_has_as_a_number_stays_one_with_dynamic_too() -> 
             "DispatchKeySet(CUDA, ADInplaceOrView)",
             "mismatch",
         ),
+        (
+            "0/0: tensor 'y' rank mismatch. expected 2, actual 1. Guard failed on a parameter, consider "
+            "using torch._dynamo.config.force_parameter_static_shapes = False to allow dynamism on "
+            "parameters.",
+            "parameter",
+        ),
         ("L['n'] == 3", "number"),
         ("((-0.1)*t) == (-0.07500000000000001)", "number"),
         ("t == 1e-05", "number"),
@@ -230,7 +236,8 @@ def test_a_guard_is_what_it_checks_and_not_what_a_name_in_it_says(guard: str, ki
     advice, trial = recompiles._advice(bare(), kind)
     assert ("dynamic=True" in advice and trial is not None) == (kind == "size")
     settings = trial.config if trial is not None else ()
-    assert ("dynamo.allow_unspec_int_on_nn_module", True) in settings or kind != "attribute"
+    assert (("dynamo.allow_unspec_int_on_nn_module", True) in settings) == (kind == "attribute")
+    assert (("dynamo.force_parameter_static_shapes", False) in settings) == (kind == "parameter")
 
 
 def test_codes_of_one_name_are_compiled_again_once_each() -> None:
@@ -250,6 +257,9 @@ def test_codes_of_one_name_are_compiled_again_once_each() -> None:
 
     assert not often(2, 3) and not often(2, 3, 4, 5)
     assert often(2, 2)
+    for values, many in (("False", "True"), False), (("False", "False"), True):
+        flags = tuple(Event("recompile", f"0/0: self.campaign == {value}", "f", None) for value in values)
+        assert recompiles._more_than_designed(replace(bare(), events=flags)) == many
 
 
 def test_dynamic_shapes_are_not_advised_where_they_are_asked_for() -> None:
@@ -414,6 +424,42 @@ COMPUTED = """
     get_index_1 = self.get_index('index1')
     load_1 = ops.load('arg0_1', get_index_1)
 """
+
+
+RELU_BACKWARD = """
+    get_index = self.get_index('index0')
+    load = ops.load('relu', get_index)
+    constant = ops.constant(0, torch.float32)
+    le = ops.le(load, constant)
+    load_1 = ops.load('buf74', get_index)
+    where = ops.where(le, constant, load_1)
+    store = ops.store('buf75', get_index, where, None)
+"""
+PADDED = """
+    get_index = self.get_index('index0')
+    index_expr = ops.index_expr(get_index, torch.int64)
+    constant = ops.constant(4, torch.int64)
+    lt = ops.lt(index_expr, constant)
+    load = ops.load('arg0_1', get_index)
+    constant_1 = ops.constant(0, torch.float32)
+    where = ops.where(lt, load, constant_1)
+    store = ops.store('buf0', get_index, where, None)
+"""
+
+
+def test_what_is_chosen_by_its_values_is_no_copy(profiled: Case) -> None:
+    """Twenty-four gradients of relu "only moved data into another layout"; padding does."""
+    leaf = next(leaf for _, launch in profiled.launches() for leaf in launch.leaves if leaf.body)
+
+    def node(text: str) -> SchedulerNode:
+        body = LoopBody("b", (("p0", 6),), (("index0", "p0"),), tuple(text.splitlines()))
+        return replace(leaf, body=body)
+
+    assert is_copy(node(PADDED)) and not is_copy(node(RELU_BACKWARD))
+    masked = RELU_BACKWARD.replace("    le = ops.le(load, constant)\n", "").replace(
+        "where(le,", "where(load,"
+    )
+    assert not is_copy(node(masked)), "by a mask that is data"
 
 
 def test_an_index_is_data_where_it_is_loaded_and_not_where_its_neighbour_is(profiled: Case) -> None:
@@ -1331,10 +1377,12 @@ def test_threads_that_are_started_inside_of_loops_are_counted(softmax_in_cpp: Ca
     assert finding.claims[0].ms == pytest.approx((0.9, 4.5))
     assert finding.trial is not None and finding.trial.label == "cpp.threads=1"
     assert not list(parallel_in_loop.find(replace(case, threads=1)))
+    assert not list(slow_kernel.find(case)), "whose threads are why"
     outer = replace(launch.kernel, source=NESTED.partition("    for(int64_t x0=")[0])
     plain = replace(slow, kernel=outer)
     one = replace(case, graphs=(replace(graph, runs=1.0, launches=(plain,)),))
     assert not list(parallel_in_loop.find(one))
+    assert list(slow_kernel.find(one))
 
 
 def test_a_template_that_shares_its_rows_by_aten_runs_on_more_than_one_core(softmax_in_cpp: Case) -> None:

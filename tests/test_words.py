@@ -78,6 +78,12 @@ def test_parts_of_a_call_and_what_they_rest_on_stand_whole_at_80_columns(source:
             "tensor 'L['x']' rank mismatch. expected 2, actual 3",
             "x's number of dimensions changed from 2 to 3",
         ),
+        (
+            "0/0: tensor 'y' rank mismatch. expected 2, actual 1. Guard failed on a parameter, consider "
+            "using torch._dynamo.config.force_parameter_static_shapes = False to allow dynamism on "
+            "parameters.",
+            "y's number of dimensions changed from 2 to 1",
+        ),
         ("1/0: L['n'] == 3", "L['n'] == 3"),
         (
             "tensor 'x' stride mismatch at index 9. expected 1, actual 4",

@@ -24,6 +24,8 @@ _LOCAL = re.compile(r"^L\['(\w+)'\]")
 # L['n'] == 3, self.count == 3
 _IS_NUMBER = re.compile(r"^(?P<name>[\w.\[\]']{1,400}) == (?P<value>-?\d+)$")
 _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
+# tensor 'y' rank mismatch. expected 2, actual 1. Guard failed on a parameter, consider using torch...
+_PARAMETER = re.compile(r"\. Guard failed on a parameter, consider .*$")
 _CODE = " # "
 """torch/_guards.py: between a guard and the line that it comes from."""
 _WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
@@ -65,8 +67,16 @@ def pinned_by(reason: str) -> tuple[str, str] | None:
 
 
 def bare_guard(reason: str) -> str:
-    """The first guard of a reason, without the compile id before it and the line of code behind it."""
-    return _ID.sub("", reason.strip().partition("\n")[0]).partition(_CODE)[0].strip()
+    """The first guard of a reason, without the compile id before it, and a hint and the line of code behind
+    it."""
+    guard = _ID.sub("", reason.strip().partition("\n")[0]).partition(_CODE)[0].strip()
+    return _PARAMETER.sub("", guard)
+
+
+def of_parameter(reason: str) -> bool:
+    """Whether torch says that it fixes the sizes of what the first guard is of, as that is a parameter
+    (torch/_dynamo/utils.py: tensor_always_has_static_shape)."""
+    return _PARAMETER.search(reason.strip().partition("\n")[0]) is not None
 
 
 def of_compilation(reason: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.dataflow import draws_seeds, operator
 from inspector.analysis.index_ranges import IndexReader
@@ -43,10 +43,8 @@ _OPERATION = re.compile(r"ops\.(\w+)\(")
 # set_indirect0 = self.set_indirect0(to_dtype)
 _VALUE = re.compile(r"\s*(?P<name>\w+) = (?P<made>(?:ops|self)\.\w+)\((?P<given>.*)\)\s*$")
 _NAME = re.compile(r"\b[a-z_]\w*\b")
-_LOADED = "data in memory"
-_MOVES = frozenset(
-    {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
-)
+_COMPARES = frozenset({"lt", "le", "ge", "gt", "and_"})
+_MOVES = _COMPARES | {"load", "store", "index_expr", "masked", "constant", "where"}
 # bias = None
 _MATMUL = re.compile(r"(?:^|[._])(?:mm|addmm|bmm|baddbmm|matmul|linear)(?:$|[._])")
 _KEYWORD = re.compile(r"\w+\s*=[^=]")
@@ -78,18 +76,23 @@ def gathers(leaf: SchedulerNode) -> bool:
 def indexed_by_data(leaf: SchedulerNode) -> bool:
     """Whether its indices are loaded from memory, not worked out from the loops' own variables, as those of
     an interpolation."""
-    sources: dict[str, set[str]] = {}
     # Most bodies have no such index, and their values need not be followed.
-    for line in leaf.body.lines if leaf.body is not None and fetches(leaf) else ():
+    return fetches(leaf) and any(
+        made.startswith("self.set_indirect") and places for made, places in _of_data(leaf)
+    )
+
+
+def _of_data(leaf: SchedulerNode) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What each line of a body calls, with the places of its arguments that come out of memory."""
+    loaded: set[str] = set()
+    for line in leaf.body.lines if leaf.body is not None else ():
         value = _VALUE.match(line)
         if value is None:
             continue
-        given = set(_NAME.findall(value["given"]))
-        reached = given.union(*(sources.get(name, set()) for name in given))
-        if value["made"].startswith("self.set_indirect") and _LOADED in reached:
-            return True
-        sources[value["name"]] = reached | ({_LOADED} if value["made"] == "ops.load" else set())
-    return False
+        places = tuple(n for n, name in enumerate(_NAME.findall(value["given"])) if name in loaded)
+        yield value["made"], places
+        if places or value["made"] == "ops.load":
+            loaded.add(value["name"])
 
 
 def fetched_bytes(launch: Launch) -> int:
@@ -119,7 +122,13 @@ def is_copy(leaf: SchedulerNode) -> bool:
     if fetches(leaf) or any("self.scan" in line for line in leaf.body.lines):
         return False
     operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
-    return {"load", "store"} <= operations <= _MOVES
+    if not {"load", "store"} <= operations <= _MOVES:
+        return False
+    # Which element goes where is a matter of places: a relu's gradient is chosen by values.
+    return not any(
+        (made.removeprefix("ops.") in _COMPARES and places) or (made == "ops.where" and 0 in places)
+        for made, places in _of_data(leaf)
+    )
 
 
 def shares_of(graph: GraphCase, launch: Launch) -> dict[str, float]:

@@ -60,14 +60,20 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def _costly(case: Case) -> Iterable[_Costly]:
-    """Launches with such regions, and what these take a call: of what the kernel takes over its own work."""
+    """Launches with such regions, and what these take a call."""
     for graph, launch in case.launches():
-        if launch.call.kind != "cpp" or not (regions := inner_regions(launch.source)):
-            continue
-        most = max(launch.ms - (launch.expected_ms or 0.0), 0.0) if launch.measured else launch.ms
-        low, high = (min(regions * each, most) * graph.runs for each in REGION_MS)
-        if high > 0:
-            yield _Costly(graph, launch, regions, (low, high))
+        regions, (low, high) = waiting(launch)
+        if high * graph.runs > 0:
+            yield _Costly(graph, launch, regions, (low * graph.runs, high * graph.runs))
+
+
+def waiting(launch: Launch) -> tuple[int, Interval]:
+    """(such regions of one run, milliseconds that they take of it): of what the kernel takes over its own
+    work."""
+    regions = inner_regions(launch.source) if launch.call.kind == "cpp" else 0
+    most = max(launch.ms - (launch.expected_ms or 0.0), 0.0) if launch.measured else launch.ms
+    low, high = (min(regions * each, most) for each in REGION_MS)
+    return regions, (low, high)
 
 
 RULE = Rule("parallel_in_loop", Stage.CODE, find)

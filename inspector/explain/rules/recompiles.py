@@ -17,6 +17,7 @@ from inspector.analysis.guard_words import (
     guard_text,
     made_elsewhere,
     of_compilation,
+    of_parameter,
     pinned_by,
 )
 from inspector.analysis.program_calls import of_module
@@ -46,6 +47,7 @@ _SIZE = re.compile(
     r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\b\d+ <= .{1,1000}\.size"
 )
 _FLAG = re.compile(r"(?:==|!=|\bis) (?:True|False|None|'[^']*')$|^not |^(?:\w+\()?L\['\w+'\](?:\.\w+)*$")
+_TRUTH = re.compile(r"(?:==|!=|\bis) (?:True|False)$|^not ")
 _ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']{1,400} == -?[\d.]+")
 # L['n'] == 3, ((-0.1)*t) == (-0.05)
 _NUMBER = re.compile(r"== \(?-?\d[\d.]*(?:e-?\d+)?\)?$")
@@ -76,6 +78,9 @@ _ADVICE = {
     "grad": "call it with and without gradients from separate compiled functions",
     "made": "tensors that are made in torch.inference_mode() are of another kind: make the first ones, as a "
     "state or buffers, in it as well",
+    "parameter": "a parameter's shape is fixed in each graph: update all parameters in one call, or let "
+    "their sizes be dynamic, torch._dynamo.config.force_parameter_static_shapes = False, of as many "
+    "dimensions each (p.view(-1))",
     "mismatch": "give it tensors of the same dtype, rank, strides and device in every call",
     "zero_one": "sizes of 0 and 1 are compiled apart, with dynamic=True too: a graph for these is what it "
     "takes, as for decoding after a prompt",
@@ -93,7 +98,10 @@ _ADVICE = {
     "compiled function",
     "": "keep what the guard checks the same between calls: types, dtypes, globals, closures",
 }
-_UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
+_TRIALS = {
+    "attribute": Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),)),
+    "parameter": Trial(config=(("dynamo.force_parameter_static_shapes", False),)),
+}
 # L['n'] == 3, tensor 'x' size mismatch at index 0. expected 4, actual 8
 _VALUE = re.compile(r" == |\. expected ")
 # n_steps, L['n_steps']
@@ -339,8 +347,11 @@ def _more_than_designed(case: Case) -> bool:
             if kind != "zero_one":
                 # What a function resumes with after two breaks in one line has one name, and two codes.
                 code = _code(reason) or function
-                # Sizes that change one after the other would all be dynamic with dynamic=True.
-                of_thing[code, kind if kind == "size" else _checked(reason)] += count
+                # Sizes that change one after the other would all be dynamic with dynamic=True, and true and
+                # false have a graph each.
+                guard = bare_guard(reason)
+                thing = kind if kind == "size" else guard if _TRUTH.search(guard) else _checked(reason)
+                of_thing[code, thing] += count
                 of_function[code] += count
         if max(of_thing.values(), default=0) > 1 or max(of_function.values(), default=0) > _FEW:
             return True
@@ -352,8 +363,11 @@ def _users(item: Evidence) -> bool:
 
 
 def guard_kind(reason: str) -> str:
-    """What a failed guard checks, as in `_KINDS`; `made` where a tensor is of inference mode and was not, or
-    the other way round; empty where that is not known."""
+    """What a failed guard checks, as in `_KINDS`; `parameter` where torch fixes its shape as that of one,
+    `made` where a tensor is of inference mode and was not, or the other way round; empty where that is not
+    known."""
+    if of_parameter(reason):
+        return "parameter"
     text = bare_guard(reason)
     if made_elsewhere(text):
         return "made"
@@ -376,7 +390,7 @@ def _advice(
         if any(counts.search(line) for program in case.programs for line in program.lines):
             return _STEPS, None
     if kind != "size":
-        return _ADVICE[kind], _UNSPECIALISED if kind == "attribute" else None
+        return _ADVICE[kind], _TRIALS.get(kind)
     asked = {call.option("dynamic") for program in case.programs for call in program.compile_calls}
     if True in asked:
         return (

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.analysis.dataflow import draws_seeds, operator
+from inspector.analysis.steady import MOST
 from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -36,6 +37,8 @@ from inspector.model.account import ClaimHow, Interval
 from inspector.model.explain import Finding, FindingHow, Trial
 from inspector.model.fx import FxNode
 from inspector.units import plural, ratio, size
+
+from .parallel_in_loop import waiting
 
 _GATHERS = ", as it fetches elements by index"
 _FETCHES = frozenset({"index", "_unsafe_index", "gather", "index_select", "take", "embedding"})
@@ -66,6 +69,8 @@ def find(case: Case) -> Iterable[Finding]:
         for graph, launch in case.launches()
         if (graph.name, launch.call.index) not in as_aten
         and (over := _over_least(machine, graph, launch)) is not None
+        # Threads that start in its loops may be why it takes most of that: parallel_in_loop says so.
+        and waiting(launch)[1][1] * graph.runs <= MOST * over[1]
     ]
     if not slow:
         return
