@@ -85,17 +85,14 @@ def _item(
     read = {shown(name, nodes) for name in given} & small.keys()
     (least, usual), _ = least_of(machine, graph, launch)
     over = max(launch.ms - least, 0.0) * graph.runs
+    slow = launch.role in CALLED and launch.measured and 0 < SLOW_CALL * least <= launch.ms
     if read:
         worst = max(read, key=small.__getitem__)
-        sure = max(launch.ms - usual, 0.0) * graph.runs if small[worst] >= SURE_PART else 0.0
+        sure = over / 2 if slow else max(launch.ms - usual, 0.0) * graph.runs
+        sure = sure if small[worst] >= SURE_PART else 0.0
     else:
         came = [of[name] for name in given if name in of]
-        if (
-            launch.role not in CALLED
-            or not came
-            or not launch.measured
-            or not 0 < SLOW_CALL * least <= launch.ms
-        ):
+        if not slow or not came:
             return None
         worst, sure = came[0], over / 2
     return _Item(launch, (sure, over), worst, bool(read)) if over > 0 else None
