@@ -268,6 +268,8 @@ def test_a_stencil_over_what_another_writes_cannot_fuse() -> None:
     assert "layouts agree" not in pair.advice
     looked_up = missed("c1 + 100*tmp0")
     assert looked_up.plain == "op1 reads buf0 at places that are data" and not looked_up.possible
+    rolled = missed("c1 + 100*(ModularIndexing(c0 + 3, 1, 64))")
+    assert rolled.plain == "op1 reads buf0 rolled" and not rolled.possible
     assert missed("c0 + 64*c1").possible
 
 

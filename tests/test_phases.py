@@ -280,6 +280,22 @@ def test_a_round_of_an_episodes_steps_and_its_update_is_profiled_whole(
     assert profiles._round(actor, [actor, learner]) == calls
 
 
+def test_a_few_calls_before_all_rounds_leave_these_as_they_are() -> None:
+    """A cipher's self-test, ten calls and none of what is called once a record: a profile of two calls had
+    eight times as much of that as a call."""
+
+    def rounds(main: int, *others: int) -> int:
+        called = [replace(net((0, 30, 0.7)), calls=count, order=n) for n, count in enumerate((main, *others))]
+        return profiles._round(called[0], called)
+
+    assert rounds(620, 61) == 10
+    assert rounds(620, 61, 31) == 20
+    assert rounds(620, 61, 207) == 1, "ten times and three times"
+    assert rounds(621, 95) == 1, "neither six nor seven times"
+    assert rounds(620, 619) == 1 and rounds(620) == 1
+    assert rounds(621, 2000) == 1
+
+
 def test_what_is_said_names_the_functions_whose_calls_are_meant() -> None:
     case = bare(measured_times(_run(("compiled", _after_each_other()), ("eager", _twice_as_long()))))
     answer = explain_case(case)

@@ -54,6 +54,9 @@ _PLACES_ADVICE = (
 # d1 + 4096*tmp0
 _LOOKED_UP = re.compile(r"\b(?:tmp|indirect)\d+\b")
 
+# c1 + 40*(ModularIndexing(c0 + 3, 1, 4))
+_ROLLED = re.compile(r"ModularIndexing\(\w+ \+ \d+, 1, ")
+
 _SLICES_ADVICE = (
     "Nothing in the layout: loops over slices of other extents do not fuse. Loops over the whole of it, with "
     "a mask for its borders, may."
@@ -364,7 +367,8 @@ class _Finder:
 
     def _reads_around(self, one: FusionGroup, two: FusionGroup) -> str:
         """That a loop of the second reads what the first writes at several places at once, as a stencil does,
-        or at places that are data: these are not written yet. Empty elsewhere."""
+        from another one on, as `roll` has it, or at places that are data: these are not written yet. Empty
+        elsewhere."""
         written = {access.buffer for access in one.writes}
         for name in two.nodes:
             leaf = self.leaves.get(name)
@@ -377,6 +381,8 @@ class _Finder:
                     return f"{name} reads {buffer} at places that are data"
                 if len(places[buffer]) > 1:
                     return f"{name} reads {buffer} at {len(places[buffer])} places for each of its elements"
+                if any(map(_ROLLED.search, places[buffer])):
+                    return f"{name} reads {buffer} rolled"
         return ""
 
     def _other_slices(self, one: FusionGroup, two: FusionGroup, shared: Sequence[Access]) -> str:

@@ -24,6 +24,7 @@ from inspector.analysis.phases import (
     phases_of_calls,
 )
 from inspector.analysis.steady import (
+    RUN_TO_RUN,
     call_groups,
     first_and_later,
     once_for_each,
@@ -121,10 +122,21 @@ def _round(main: CompiledCallable, called: Sequence[CompiledCallable]) -> int:
     """Calls of `main` in one round of the program's loop, by how often it calls each: a critic eleven times
     where a generator is called six times. 1 where counts have nothing in common, or a round is too long."""
     rounds = math.gcd(*(item.calls for item in called))
-    calls = main.calls // rounds if rounds else 1
+    calls = main.calls // rounds if rounds > 1 else _nearly(main, called)
     short = bool(main.steady_ms) and statistics.median(main.steady_ms) <= _SHORT_MS
     longest = _OF_SHORT_CALLS if short else _LONGEST_ROUND
-    return calls if rounds > 1 and calls <= longest else 1
+    return calls if calls <= longest else 1
+
+
+def _nearly(main: CompiledCallable, called: Sequence[CompiledCallable]) -> int:
+    """The same where a few calls of `main` are of no round: a cipher's self-test before its records. 1 where
+    others are called otherwise often."""
+    others = [item.calls for item in called if item is not main]
+    times = [round(main.calls / calls) for calls in others]
+    beside = [abs(main.calls - each * calls) for each, calls in zip(times, others, strict=True)]
+    most = max(times, default=1)
+    fits = all(left <= RUN_TO_RUN * main.calls for left in beside)
+    return most if fits and all(most % each == 0 for each in times) else 1
 
 
 def _steady(main: CompiledCallable, phase: Phase | None = None) -> tuple[int, int]:
