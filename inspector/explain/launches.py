@@ -43,8 +43,9 @@ _OPERATION = re.compile(r"ops\.(\w+)\(")
 # set_indirect0 = self.set_indirect0(to_dtype)
 _VALUE = re.compile(r"\s*(?P<name>\w+) = (?P<made>(?:ops|self)\.\w+)\((?P<given>.*)\)\s*$")
 _NAME = re.compile(r"\b[a-z_]\w*\b")
-_COMPARES = frozenset({"lt", "le", "ge", "gt", "and_"})
-_MOVES = _COMPARES | {"load", "store", "index_expr", "masked", "constant", "where"}
+_MOVES = frozenset(
+    {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
+)
 # bias = None
 _MATMUL = re.compile(r"(?:^|[._])(?:mm|addmm|bmm|baddbmm|matmul|linear)(?:$|[._])")
 _KEYWORD = re.compile(r"\w+\s*=[^=]")
@@ -125,10 +126,7 @@ def is_copy(leaf: SchedulerNode) -> bool:
     if not {"load", "store"} <= operations <= _MOVES:
         return False
     # Which element goes where is a matter of places: a relu's gradient is chosen by values.
-    return not any(
-        (made.removeprefix("ops.") in _COMPARES and places) or (made == "ops.where" and 0 in places)
-        for made, places in _of_data(leaf)
-    )
+    return not any(made in ("ops.where", "ops.masked") and 0 in places for made, places in _of_data(leaf))
 
 
 def shares_of(graph: GraphCase, launch: Launch) -> dict[str, float]:
