@@ -255,6 +255,14 @@ def test_codes_of_one_name_are_compiled_again_once_each() -> None:
         )
         return recompiles._more_than_designed(replace(bare(), events=events))
 
+    matrices, vectors = (
+        recompiles._advice(
+            bare(), "parameter", [recompiles._Again("f", None, f"0/0: tensor 'y' {what} mismatch")]
+        )
+        for what in ("size", "rank")
+    )
+    assert matrices[1] is not None and "force_parameter_static_shapes" in matrices[0]
+    assert vectors == ("a parameter's shape is fixed in each graph: update all parameters in one call", None)
     assert not often(2, 3) and not often(2, 3, 4, 5)
     assert often(2, 2)
     for values, many in (("False", "True"), False), (("False", "False"), True):

@@ -78,9 +78,7 @@ _ADVICE = {
     "grad": "call it with and without gradients from separate compiled functions",
     "made": "tensors that are made in torch.inference_mode() are of another kind: make the first ones, as a "
     "state or buffers, in it as well",
-    "parameter": "a parameter's shape is fixed in each graph: update all parameters in one call, or let "
-    "their sizes be dynamic, torch._dynamo.config.force_parameter_static_shapes = False, of as many "
-    "dimensions each (p.view(-1))",
+    "parameter": "a parameter's shape is fixed in each graph: update all parameters in one call",
     "mismatch": "give it tensors of the same dtype, rank, strides and device in every call",
     "zero_one": "sizes of 0 and 1 are compiled apart, with dynamic=True too: a graph for these is what it "
     "takes, as for decoding after a prompt",
@@ -98,6 +96,10 @@ _ADVICE = {
     "compiled function",
     "": "keep what the guard checks the same between calls: types, dtypes, globals, closures",
 }
+_DYNAMIC_PARAMETERS = (
+    ", or let their sizes be dynamic: torch._dynamo.config.force_parameter_static_shapes = False"
+)
+"""Of as many dimensions each: an update of matrices and vectors reached the limit with it as well."""
 _TRIALS = {
     "attribute": Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),)),
     "parameter": Trial(config=(("dynamo.force_parameter_static_shapes", False),)),
@@ -389,8 +391,10 @@ def _advice(
         counts = re.compile(rf"\bin range\([^)]*\b{name[1]}\b")
         if any(counts.search(line) for program in case.programs for line in program.lines):
             return _STEPS, None
+    if kind == "parameter" and not any("rank mismatch" in item.reason for item in most):
+        return f"{_ADVICE[kind]}{_DYNAMIC_PARAMETERS}", _TRIALS[kind]
     if kind != "size":
-        return _ADVICE[kind], _TRIALS.get(kind)
+        return _ADVICE[kind], _TRIALS[kind] if kind == "attribute" else None
     asked = {call.option("dynamic") for program in case.programs for call in program.compile_calls}
     if True in asked:
         return (
