@@ -19,6 +19,8 @@ _PARAMETER = re.compile(
 )
 # l_self_modules_conv_parameters_weight_, g_net_modules_..., but not l_obs_, L_batch_image_
 _OF_MODULE = re.compile(r"[lg]_\w*_(?:parameters|buffers)_\w+$", re.I)
+# l_obs_, L_batch_image_
+_HANDED = re.compile(r"l_(\w+?)_?$", re.I)
 # add = x + y;  x = y = None
 _BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\s*[\w.\-(]")
 # rows[(slice(None, 48, None))] = clamp;  setitem = rows;  clamp = setitem = None
@@ -135,6 +137,12 @@ def _function(node: FxNode) -> str:
 def of_module(name: str) -> bool:
     """Whether an argument of a frame's graph is a parameter or a buffer of a module."""
     return _OF_MODULE.match(name) is not None
+
+
+def handed_name(name: str) -> str:
+    """`obs` of ``l_obs_``: what the caller calls an argument of a frame's graph; empty for another name."""
+    match = _HANDED.match(name)
+    return match[1] if match is not None else ""
 
 
 def _module(name: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from inspector.analysis.dataflow import operator
 from inspector.analysis.divisions import DIVIDE
+from inspector.analysis.program_calls import handed_name
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
@@ -57,7 +58,6 @@ _COPIED = Trial(kept=("aten.select",))
 """Each column that is read is copied once, and vectors read the copies: 14.7 ms became 1.56, and 2.27
 by `_COPY_ONCE`, of which contiguous() alone changed nothing, as it is computed where it is read."""
 _SYMBOLIC = "a stride that is a symbol, as it differs from call to call"
-_LOCAL = re.compile(r"^[lL]_(\w+?)_$")
 _MANY_STRIDED = 35
 """From so many on torch makes no vectors at all (torch/_inductor/codegen/cpp.py: TilingSelect)."""
 LANES = 8
@@ -299,7 +299,7 @@ def _of_symbolic_stride(case: Case, graph: GraphCase) -> str:
     """Names of the inputs that the traced graph has with such a stride along their last dimension."""
     frame = case.frame(graph.artifacts.compile_id)
     names = [
-        match[1] if (match := _LOCAL.match(node.name)) is not None else node.name
+        handed_name(node.name) or node.name
         for node in (frame.placeholders if frame is not None else ())
         if node.meta is not None and node.meta.stride and not isinstance(node.meta.stride[-1], int)
     ]

@@ -7,10 +7,9 @@ it, however little of it is read (torch/_inductor/cudagraph_trees.py: _copy_inpu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
-from inspector.analysis.program_calls import of_module
+from inspector.analysis.program_calls import handed_name, of_module
 from inspector.analysis.traffic import meta_bytes
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
@@ -23,8 +22,6 @@ from inspector.units import duration, percent, size
 _COPIES = "aten::_foreach_copy_"
 _MOST_NAMED = 2
 """Of the arguments, the largest: more make no line longer than a terminal is wide."""
-# l_obs_, L_batch_image_
-_HANDED = re.compile(r"l_(\w+?)_?$", re.IGNORECASE)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -69,9 +66,9 @@ def _handed(case: Case, blocks: list[Block]) -> Iterator[tuple[int, str]]:
     for compile_id in {graph.artifacts.compile_id for graph in case.graphs if graph.name in names}:
         whole = case.frame(compile_id)
         for node in whole.nodes if whole is not None else ():
-            match = _HANDED.match(node.name) if not node.target and node.meta is not None else None
-            if match is not None and not of_module(node.name):
-                yield meta_bytes(node), match[1]
+            name = handed_name(node.name) if not node.target and node.meta is not None else ""
+            if name and not of_module(node.name):
+                yield meta_bytes(node), name
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:

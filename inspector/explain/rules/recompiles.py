@@ -96,14 +96,10 @@ _ADVICE = {
     "compiled function",
     "": "keep what the guard checks the same between calls: types, dtypes, globals, closures",
 }
-_DYNAMIC_PARAMETERS = (
-    ", or let their sizes be dynamic: torch._dynamo.config.force_parameter_static_shapes = False"
-)
+_UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
+_LET_SIZES = "or let their sizes be dynamic: torch._dynamo.config.force_parameter_static_shapes = False"
+_DYNAMIC_PARAMETERS = Trial(config=(("dynamo.force_parameter_static_shapes", False),))
 """Of as many dimensions each: an update of matrices and vectors reached the limit with it as well."""
-_TRIALS = {
-    "attribute": Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),)),
-    "parameter": Trial(config=(("dynamo.force_parameter_static_shapes", False),)),
-}
 # L['n'] == 3, tensor 'x' size mismatch at index 0. expected 4, actual 8
 _VALUE = re.compile(r" == |\. expected ")
 # n_steps, L['n_steps']
@@ -392,9 +388,9 @@ def _advice(
         if any(counts.search(line) for program in case.programs for line in program.lines):
             return _STEPS, None
     if kind == "parameter" and not any("rank mismatch" in item.reason for item in most):
-        return f"{_ADVICE[kind]}{_DYNAMIC_PARAMETERS}", _TRIALS[kind]
+        return f"{_ADVICE[kind]}, {_LET_SIZES}", _DYNAMIC_PARAMETERS
     if kind != "size":
-        return _ADVICE[kind], _TRIALS[kind] if kind == "attribute" else None
+        return _ADVICE[kind], _UNSPECIALISED if kind == "attribute" else None
     asked = {call.option("dynamic") for program in case.programs for call in program.compile_calls}
     if True in asked:
         return (
