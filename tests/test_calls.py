@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from words import texts
 
-from inspector.analysis.calls import CallPayOff, PayOff, pay_off
+from inspector.analysis.calls import CallPayOff, PayOff, compiled_more, pay_off
 from inspector.analysis.nothing import Evidence, all_in_eager, nothing_compiled, why_nothing
 from inspector.analysis.steady import OTHERS, RUN_TO_RUN, first_and_later
 from inspector.capture import baseline, profiles
@@ -360,6 +360,31 @@ def test_functions_called_unequally_often_have_no_step() -> None:
     (line,) = texts(verdict_lines(pay_off([ran("compiled", *compiled), ran("eager", *eager)])))
     assert "20.0 ms against 40.0 ms over the run's calls of 2 functions" in line
     assert line.endswith("is won back after 5 runs")
+
+
+def test_what_few_calls_leave_open_decides_nothing_where_it_is_little() -> None:
+    """288 calls of one function, five of another of which two were steady."""
+    often = [made(times(2.4) * 30, name="f"), made(times(6.3) * 30, name="f")]
+    for few, outcome in ((3.8, "faster"), (4000.0, "unknown")):
+        seldom = [made([few, few], name="g"), made([few * 1.8, few * 1.8], name="g")]
+        result = pay_off([ran("compiled", often[0], seldom[0]), ran("eager", often[1], seldom[1])])
+        assert [item.outcome for item in result.callables] == ["faster", "unknown"]
+        assert result.outcome == outcome
+    alike = [made(times(2.4) * 30, name="f"), made([2.0, 2.0], name="g")]
+    assert pay_off([ran("compiled", *alike), ran("eager", *alike)]).outcome == "same"
+
+
+def test_what_is_compiled_more_often_with_full_caches_is_another_program() -> None:
+    """A number's cosine in a guard: three graphs at first, eight and eager from then on in the next run."""
+
+    def more(before: int, then: int, variant: Variant = "compiled") -> tuple[tuple[str, int, int], ...]:
+        first, again = (made(times(1.0), (9.0,) * cold) for cold in (before, then))
+        return compiled_more([replace(ran(variant, first), profiled=(ProcessCalls(2, 0, (again,)),))])
+
+    assert more(3, 9) == (("f", 3, 9),)
+    assert more(1, 4) == (("f", 1, 4),)
+    assert more(3, 5) == more(1, 3) == more(0, 9) == more(3, 9, "eager") == ()
+    assert compiled_more([ran("compiled", made(times(1.0), (9.0,)))]) == ()
 
 
 def test_what_is_noise_of_every_function_is_noise_of_all() -> None:

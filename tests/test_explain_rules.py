@@ -11,6 +11,7 @@ from explaining import bare
 
 from inspector.analysis.side_totals import DISPATCH, GUARDS, OPERATORS, PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
+from inspector.explain import profiles
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.complex_numbers import AS_REAL
 from inspector.explain.cpp_loops import inner_regions
@@ -276,13 +277,34 @@ def test_dynamic_shapes_are_not_advised_where_they_are_asked_for() -> None:
     assert "pad" in advice and trial is None
 
 
-def compiled_again(*items: tuple[str, int, str]) -> Finding:
+def test_what_full_caches_have_compiled_again_and_again_is_said(
+    profiled_convmixer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its profile is of other graphs than those of the run, and is none of these."""
+    finding = compiled_again(("f", 3, "i == 0"), ("f", 3, "2*i != 0"))
+    assert "caches" not in finding.title and finding.severity == "low"
+    finding = compiled_again(("f", 3, "i == 0"), ("f", 3, "2*i != 0"), more=(("f", 3, 9),))
+    assert "; with torch's caches full, as in a second run, in 9 calls, not 3: " in finding.title
+    assert finding.severity == "medium"
+    run = Run.open(profiled_convmixer)
+    whole = load_profiles(run)
+    assert whole is not None and whole.compiled is not None and not whole.notes
+    monkeypatch.setattr(profiles, "compiled_more", lambda _variants: (("f", 3, 9),))
+    left = load_profiles(run)
+    assert left is not None and left.compiled is None and left.eager == whole.eager
+    assert left.notes == (
+        "compiled: its profile is left out, as it is of other graphs: f was compiled in 9 of the calls "
+        "there, with torch's caches full, and in 3 before",
+    )
+
+
+def compiled_again(*items: tuple[str, int, str], more: tuple[tuple[str, int, int], ...] = ()) -> Finding:
     """What is found of functions that were compiled again: their names, lines and guards."""
     events = tuple(
         Recompile(function, SourceLocation("/home/user/a.py", line), (f"0/0: {guard}",), None, number)
         for number, (function, line, guard) in enumerate(items)
     )
-    case = bare()
+    case = replace(bare(), compiled_more=more)
     (finding,) = recompiles.find(replace(case, facts=replace(case.facts, recompiles=events)))
     return finding
 
@@ -1326,6 +1348,21 @@ def test_a_case_has_the_costs_that_its_machine_was_measured_to_have(corpus: Path
     assert found.costs.graph_ms == pytest.approx(0.09) and found.costs.how("graph_ms") == "counted"
     more = found.host_ms - gather(run).host_ms
     assert more == pytest.approx(sum(graph.runs for graph in found.graphs) * (0.09 - HOST_MS))
+
+
+def test_elements_of_a_size_that_a_graph_knows_by_a_symbol_are_counted(profiled: Case) -> None:
+    """A pooling's gradient of 32 x 32 x 800, of which 32 elements were told."""
+    text = """\
+class <lambda>(torch.nn.Module):
+    def forward(self, arg0_1: "f32[32*s77, 2400]", arg1_1: "i64[32*s77, 800]", arg2_1: "f32[32*s77, 800]"):
+        put: "f32[32*s77, 2400]" = torch.ops.aten.scatter_add.default(arg0_1, 1, arg1_1, arg2_1)
+        return (put,)
+"""
+    (graph,) = profiled.graphs
+    launch = replace(graph.launches[0], role="fallback", fx=("put",))
+    symbolic = replace(graph, artifacts=replace(graph.artifacts, fx_after=parse_fx_graph(text, "g")))
+    assert atomics._largest_input(symbolic, launch) == 0
+    assert atomics._largest_input(replace(symbolic, hints={"s77": 32}), launch) == 32 * 32 * 800
 
 
 def test_all_that_is_added_into_cells_is_said(profiled: Case) -> None:

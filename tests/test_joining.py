@@ -172,6 +172,33 @@ def test_what_a_composite_runs_is_not_its_neighbours() -> None:
     assert parts[:8] == parts[8:] == [(0,), (1,), (2,), (2,), (2,), (3,), (4,), ()]
 
 
+def test_a_number_over_a_tensor_is_its_reciprocal_times_the_number() -> None:
+    """Tensor.__rtruediv__: eager runs two operators, and the products behind are of the lines behind."""
+    text = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4]", L_y_: "f32[4]"):
+        l_x_ = L_x_
+        l_y_ = L_y_
+        sqrt: "f32[4]" = torch.sqrt(l_x_);  l_x_ = None
+        gain: "f32[4]" = 1.0 / sqrt;  sqrt = None
+        one: "f32[4]" = l_y_ * gain;  gain = None
+        two: "f32[4]" = one * 2;  one = None
+        left: "f32[4]" = 3 - two;  two = None
+        half: "f32[4]" = left / 2.0;  left = None
+        return (half,)
+"""
+    program = program_graph("0/0", parse_fx_graph(text, "g"))
+    assert [(call.operator, call.behind) for call in program.calls] == [
+        ("sqrt", ()), ("reciprocal", ("mul",)), ("mul", ()), ("mul", ()), ("sub", ()), ("div", ()),
+    ]  # fmt: skip
+    names = ["sqrt", "reciprocal", "mul", "mul", "mul", "rsub", "div"]
+    host = tuple(_operator(f"aten::{name}", 10.0 * i) for i, name in enumerate(names * 2))
+    placed = place_eager(Profile("", host, ()), [program])
+    parts = [placed.places[number].parts for number in range(len(host))]
+    assert parts[:7] == parts[7:] == [(0,), (1,), (1,), (2,), (3,), (4,), (5,)]
+    assert placed.calls == 2
+
+
 def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:
     """`add_` on a counter of batches reads autograd's number and makes no node; the next one does."""
     host = (

@@ -21,7 +21,7 @@ from inspector.model.calls import (
 )
 from inspector.model.source import SourceLocation
 
-from .steady import NOTCH, RUN_TO_RUN, call_groups, either, mixed, outcome_of, typical
+from .steady import MINIMUM_CALLS, NOTCH, RUN_TO_RUN, call_groups, either, mixed, outcome_of, typical
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,20 @@ def run_again(variants: Iterable[VariantRun]) -> tuple[VariantRun, ...]:
         if item.calls
     ]
     return again if min(counts, default=0) >= _ENOUGH else ()
+
+
+def compiled_more(variants: Iterable[VariantRun]) -> tuple[tuple[str, int, int], ...]:
+    """(callable, calls in which it was compiled, and in which it was in the run that was profiled) of those
+    that were compiled surely more often there: torch's caches are full then, and what it takes from them may
+    be for fewer calls than what it compiles."""
+    more = []
+    for run in variants:
+        first = _by_identity(run.processes) if run.variant == "compiled" else {}
+        for identity, again in _by_identity(run.profiled).items() if first else ():
+            before = len(first[identity].cold_index) if identity in first else 0
+            if before and len(again.cold_index) >= max(2 * before, before + MINIMUM_CALLS):
+                more.append((again.name, before, len(again.cold_index)))
+    return tuple(more)
 
 
 def pay_off(variants: Sequence[VariantRun], nothing_compiled: bool = False) -> PayOff:
@@ -210,7 +224,12 @@ def _whole(callables: tuple[CallPayOff, ...], baseline: bool) -> PayOff:
     ours = sum(item.calls * item.compiled.median_ms for item in counted if item.compiled)
     theirs = sum(item.calls * item.eager.median_ms for item in counted if item.eager)
     cost = sum(item.cost_ms or 0.0 for item in counted)
-    known = [item.outcome for item in counted if item.outcome != "unknown"]
+    # What those may take that were called too seldom to tell, either way.
+    unsure = sum(
+        item.calls * max(item.compiled.median_ms, item.eager.median_ms)
+        for item in counted
+        if item.outcome == "unknown" and item.compiled and item.eager
+    )
     noise = math.hypot(
         *(
             item.calls * NOTCH * one.iqr_ms / math.sqrt(one.count)
@@ -219,13 +238,12 @@ def _whole(callables: tuple[CallPayOff, ...], baseline: bool) -> PayOff:
             if one is not None
         )
     )
-    outcome: Outcome = "unknown"
-    if len(known) == len(counted):
-        outcome = "same"
-        # What is noise of every function is noise of all together.
-        told = any(item.outcome != "same" for item in counted)
-        if told and abs(theirs - ours) > max(noise, RUN_TO_RUN * min(ours, theirs)):
-            outcome = "faster" if theirs > ours else "slower"
+    # What is noise of every function is noise of all together.
+    told = any(item.outcome not in ("same", "unknown") for item in counted)
+    least = RUN_TO_RUN * min(ours, theirs)
+    outcome: Outcome = "unknown" if unsure > least else "same"
+    if told and abs(theirs - ours) > max(noise, least) + unsure:
+        outcome = "faster" if theirs > ours else "slower"
     return PayOff(
         callables=callables,
         outcome=outcome,

@@ -76,8 +76,14 @@ def place_eager(
     calls its most called frame several times. `known_calls`: of the profile that the order is from."""
     outside = [ProgramGraph(_NONE, tuple(ProgramCall("", name, None) for name in names)) for names in behind]
     graphs = [part for both in zip_longest(graphs, outside) for part in both if part is not None]
-    once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
-    wanted = [token(graph.calls[part].operator) for graph, part in once]
+    each = [
+        (number, graph, part, name)
+        for number, graph in enumerate(graphs)
+        for part, call in enumerate(graph.calls)
+        for name in (call.operator, *call.behind)
+    ]
+    once = [(graph, part) for _, graph, part, _ in each]
+    wanted = [token(name) for *_, name in each]
     tops = _outermost_forward(profile, frozenset(wanted))
     marked = marks(profile)
     names = _in_marks(profile, tops, marked, frozenset(wanted))
@@ -89,7 +95,7 @@ def place_eager(
         # What was profiled may begin and end within a pass; the same calls did so on the other side.
         passes = math.ceil(calls / calls_per_pass) + (calls_per_pass != 1 and calls != known_calls)
     # Which graph in the pass each call is of, as one may run several times.
-    runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
+    runs = [number for number, *_ in each]
     ends = {place for place, run in enumerate(runs) if runs[place + 1 : place + 2] != [run]}
     pairs = _behind_composites(_align(wanted * passes, names), names, ends, max(len(once), 1))
     places: dict[int, Place] = {}

@@ -26,6 +26,8 @@ _BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\
 # rows[(slice(None, 48, None))] = clamp;  setitem = rows;  clamp = setitem = None
 _ITEM = re.compile(r"\w+\[")
 _SETITEM = re.compile(r";  setitem\w* = ")
+# truediv = 1.0 / sqrt
+_NUMBER_OVER = re.compile(r"=\s*-?[\d.]+(?:e[-+]?\d+)?\s*/\s*[a-zA-Z_(]")
 # neg = -x
 _UNARY = re.compile(r"=\s*(-|~)\s*\w")
 _SIGNS = {
@@ -36,6 +38,7 @@ _SIGNS = {
 
 _SYNONYMS = {
     "truediv": "div", "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub",
+    "rsub": "sub",
     "float": "to", "half": "to", "bfloat16": "to", "double": "to", "long": "to", "int": "to", "bool": "to",
     "type": "to", "type_as": "to", "cuda": "to", "cpu": "to",
     "numpy_T": "T", "matrix_H": "H",
@@ -69,8 +72,12 @@ def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
         modules = dict.fromkeys(
             path for name in _names(node) if (path := parameters.get(name) or _module(name))
         )
-        function = _function(node)
-        calls.append(ProgramCall(node.name, function, node.source, tuple(modules), inputs=node.inputs))
+        function, *behind = _functions(node)
+        calls.append(
+            ProgramCall(
+                node.name, function, node.source, tuple(modules), inputs=node.inputs, behind=tuple(behind)
+            )
+        )
     calls = [replace(call, unpacked=tuple(unpacked.get(call.name, ()))) for call in calls]
     return ProgramGraph(compile_id, tuple(calls))
 
@@ -114,6 +121,13 @@ def token(operator: str) -> str:
 def _names(node: FxNode) -> Iterable[str]:
     # `l_..._num_batches_tracked_.add_(1)`: the receiver of a method is part of the target.
     return (*node.inputs, node.target.rpartition(".")[0])
+
+
+def _functions(node: FxNode) -> tuple[str, ...]:
+    """Its function, and what eager runs behind that: a number over a tensor is its reciprocal, times the
+    number (torch/_tensor.py: Tensor.__rtruediv__)."""
+    over = node.kind != "getitem" and not node.target and _NUMBER_OVER.search(node.text)
+    return ("reciprocal", "mul") if over else (_function(node),)
 
 
 def _function(node: FxNode) -> str:

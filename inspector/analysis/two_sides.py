@@ -189,16 +189,29 @@ def least_lost_ms(joined: Joined, wall_ms: float, block: Block, eager_ms: float 
     if not side.device:
         lost = min(lost, block.difference_ms - _only_profiled_ms(joined, wall_ms, eager_ms))
     # Summed over all blocks, of which few lose anything.
-    return max(lost - _stray_ms(joined, block.phase), 0.0) if lost > 0 else 0.0
+    return max(lost - _stray_ms(joined, block.phase) - _left_open_ms(joined, block), 0.0) if lost > 0 else 0.0
 
 
 def _only_profiled_ms(joined: Joined, wall_ms: float, eager_ms: float | None) -> float:
-    """What calls of compiled code took longer with a profiler than without, beyond what eager's did: memory
-    that is mapped anew, or a busy machine, and no work of a call."""
-    compiled, eager = joined.compiled, joined.eager
-    if compiled is None or eager is None or eager_ms is None or wall_ms <= 0:
+    """What calls of compiled code took longer with a profiler than without: memory that is mapped anew, or a
+    busy machine, and no work of a call. What eager's did is no measure of that, as they have other memory."""
+    if joined.compiled is None or eager_ms is None or wall_ms <= 0:
         return 0.0
-    return max(compiled.wall_ms - wall_ms - max(eager.wall_ms - eager_ms, 0.0), 0.0)
+    return max(joined.compiled.wall_ms - wall_ms, 0.0)
+
+
+def _left_open_ms(joined: Joined, block: Block) -> float:
+    """What eager may have spent on the block's operators in others that order left open, which have these
+    operators too."""
+    own = set(block.operators)
+    return sum(
+        max(-other.difference_ms, 0.0)
+        for other in joined.blocks
+        if not other.sure
+        and other is not block
+        and (other.graph, other.phase) == (block.graph, block.phase)
+        and own <= set(other.operators)
+    )
 
 
 def _stray_ms(joined: Joined, phase: Phase) -> float:

@@ -230,6 +230,9 @@ class Case:
     """The most that others may have had of any run's time, 0 to 1; see there."""
     profile_busy: tuple[str, ...] = ()
     """The same of the runs that only profiles are of: what calls took holds."""
+    compiled_more: tuple[tuple[str, int, int], ...] = ()
+    """Callables that were compiled more often in a run with torch's caches full; see
+    inspector.analysis.calls."""
 
     sides: Sides | None = None
     """Both sides' profiles, joined."""

@@ -102,7 +102,7 @@ def _explained(case: Case) -> Iterator[Explanation]:
         )
         for rule, asked, finding in settled
     ]
-    ranked.sort(key=lambda item: rank(item[1], item[0].stage_of(item[1]), case.times))
+    ranked.sort(key=lambda item: rank(item[1], _stage(item[0], item[1], account), case.times))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries and ATen do bounds a program, and is nothing to change: that is said, too, and last.
@@ -188,6 +188,32 @@ def _as_lost(finding: Finding, case: Case, rule: Rule, account: Account) -> Find
     if finding.account != "call" or explained <= MOST * over:
         return finding
     return replace(finding, severity=louder(finding.severity, level(over, account.noise_ms)))
+
+
+def _stage(rule: Rule, finding: Finding, account: Account) -> Stage:
+    """Where the finding belongs. What knows why the compiler's code takes long, and is of blocks that lose as
+    much against eager, is why these lose it, and stands among the places that do; a place of which others
+    know as much as it does not stands behind them."""
+    stage = rule.stage_of(finding)
+    if rule.place_only and stage is Stage.LOST:
+        own = {claim.block: claim.ms[1] for claim in finding.claims if claim.block is not None}
+        known = sum(part.claimed_ms[1] - own[part.block] for part in account.parts if part.block in own)
+        return Stage.CODE if own and known >= sum(own.values()) else stage
+    if stage is not Stage.CODE or rule.place_only:
+        return stage
+    lost: dict[int | tuple[str, int] | None, float] = {}
+    for part in account.parts:
+        lost |= dict.fromkeys((part.block, *part.launches), max(part.over_eager_ms, 0.0))
+    lost[None] = 0.0
+    there = sum(min(claim.ms[0], lost.get(_place(claim), 0.0)) for claim in finding.claims)
+    return Stage.LOST if there > MOST * sum(claim.ms[0] for claim in finding.claims) else stage
+
+
+def _place(claim: Claim) -> int | tuple[str, int] | None:
+    """The block or the launch that it is of, None where it is of neither."""
+    if claim.block is None and claim.graph is not None and claim.call is not None:
+        return claim.graph, claim.call
+    return claim.block
 
 
 def _as_sure(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
+from inspector.analysis.calls import compiled_more
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
@@ -172,6 +173,7 @@ def gather(
         busy=run_busy(run.variants, profiled=False),
         taken=run_taken(run.variants),
         profile_busy=run_busy(run.variants, timed=False),
+        compiled_more=compiled_more(run.variants),
         sides=sides,
         failure=program_failure(run),
         problems=tuple(failed),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
 from inspector.analysis.call_nodes import nodes_of_calls, split_program
+from inspector.analysis.calls import compiled_more
 from inspector.analysis.compiled_side import (
     CompiledGraphCalls,
     behind_regions,
@@ -59,6 +60,14 @@ def load_profiles(run: Run, compiled: Path | None = None, eager: Path | None = N
     for side, path in (("compiled", compiled), ("eager", eager)):
         own = run.root / FOLDER / f"{side}.json.gz"
         if path is None and not own.is_file():
+            loaded.append(None)
+            continue
+        if path is None and side == "compiled" and (more := compiled_more(run.variants)):
+            name, before, then = more[0]
+            notes.append(
+                f"compiled: its profile is left out, as it is of other graphs: {name} was compiled in {then} "
+                f"of the calls there, with torch's caches full, and in {before} before"
+            )
             loaded.append(None)
             continue
         try:

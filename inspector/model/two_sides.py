@@ -16,7 +16,8 @@ Phase = Literal["forward", "backward"]
 class ProgramCall:
     """One call in a frame as Dynamo traced it: `operator` is the function's own name (``conv2d``, ``add``),
     `modules` the paths of modules whose parameters or buffers it reads. `unpacked` are names of values taken
-    out of the tuple that it returned, which runs no operator; `inputs` of what it takes."""
+    out of the tuple that it returned, which runs no operator; `inputs` of what it takes. `behind` are
+    operators that eager runs after the first for the same call."""
 
     name: str
     operator: str
@@ -24,6 +25,7 @@ class ProgramCall:
     modules: tuple[str, ...] = ()
     unpacked: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

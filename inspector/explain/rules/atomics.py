@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inspector.analysis.dataflow import operator
+from inspector.analysis.index_ranges import IndexReader
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.cpp_loops import loop_nests
@@ -283,7 +284,8 @@ def _largest_input(graph: GraphCase, launch: Launch) -> int:
     first = 0 if "embedding_dense_backward" in launch.name else 1
     names = {name for own in launch.fx if own in nodes for name in nodes[own].inputs[first:]}
     metas = [nodes[name].meta for name in names if name in nodes]
-    return max((numel(meta.shape) or 0 for meta in metas if meta is not None), default=0)
+    reader = IndexReader(graph.hints)
+    return max((reader.numel(meta.shape) or 0 for meta in metas if meta is not None), default=0)
 
 
 RULE = Rule("atomics", Stage.CODE, find, other_work=True)

@@ -166,7 +166,9 @@ def find(case: Case) -> Iterable[Finding]:
     if times.calls > 1 and times.cold_ms and not times.recompile_ms and not limits:
         # All of it within first calls, as what a library sets up: no later call waited for one.
         severity = "low"
-    if of_run is not None and not (limits or times.recompiling):
+    if case.compiled_more and severity == "low":
+        severity = "medium"
+    elif of_run is not None and not (limits or times.recompiling):
         # What came to its end is no louder than what it took.
         severity = severity_of(of_run, at_most=severity)
     evidence = []
@@ -204,6 +206,9 @@ def find(case: Case) -> Iterable[Finding]:
     alike = bool(checked) and 1 < checked[0][1] < len(most) and not by_module
     like = f"{checked[0][1]} of the {len(most)} like " if alike else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
+    if case.compiled_more and not limits:
+        _, before, then = case.compiled_more[0]
+        spent += f"; with torch's caches full, as in a second run, in {then} calls, not {before}"
     handed = from_break or _FROM_BREAK.search(reason) is not None
     advice, trial = _advice(case, kind, most, _checked(reason))
     made = _made_number(case, of_kind)
