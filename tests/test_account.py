@@ -9,7 +9,7 @@ import pytest
 from explaining import bare, explained
 
 from inspector.analysis.two_sides import two_sided_ledger
-from inspector.explain import explain
+from inspector.explain import engine, explain
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case
 from inspector.explain.claims import _surely, on_block, on_part, on_whole, settle
@@ -372,6 +372,14 @@ def test_where_nothing_is_lost_is_no_reason_for_a_slower_call(profiled_convmixer
     assert _as_sure(finding, case, CAUSE, account).severity == "high"
 
 
+def test_what_failed_in_a_small_part_of_a_call_stands_where_the_program_does() -> None:
+    """A rest in eager of 6 % stood before subnormal numbers of up to 78."""
+    rule = Rule("compile_failed", Stage.VOID, CAUSE.find)
+    assert rule.stage_of(claiming(0.0, "medium", share=0.06)) is Stage.PROGRAM
+    assert rule.stage_of(claiming(0.0, "high", share=0.94)) is Stage.VOID
+    assert rule.stage_of(claiming(0.0, "medium")) is Stage.VOID
+
+
 def test_what_knows_why_a_block_loses_stands_among_the_places_that_do() -> None:
     """Threads that start in loops took 113 of 138 ms lost, a convolution 12.5, why nobody knew, which stood
     first; and a place of which others know more than it does not stands behind them."""
@@ -379,6 +387,7 @@ def test_what_knows_why_a_block_loses_stands_among_the_places_that_do() -> None:
         Part("threads", 114.0, "profiled", 1.0, 0, (("g", 3),), claimed_ms=(31.0, 113.0)),
         Part("convolution", 38.1, "profiled", 25.6, 1, claimed_ms=(12.5, 12.5)),
         Part("even", 40.0, "profiled", 40.0, 2),
+        Part("the host", 90.0, "profiled", 20.0),
     )
     account = Account(248.0, 110.0, 5.0, parts)
     code, place = Rule("code", Stage.CODE, CAUSE.find), Rule("place", Stage.LOST, CAUSE.find, place_only=True)
@@ -399,6 +408,31 @@ def test_what_knows_why_a_block_loses_stands_among_the_places_that_do() -> None:
     assert stage(place, on_block(0, 40.0, "profiled")) is Stage.CODE
     assert stage(place, on_block(0, 73.0, "profiled")) is Stage.LOST
     assert stage(place, on_whole(12.5, "measured", "eager")) is Stage.LOST
+
+
+def test_findings_stand_where_their_blocks_lose(
+    profiled_convmixer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = gather(Run.open(profiled_convmixer))
+    assert case.sides is not None
+    sides = replace(case.sides, ledger=two_sided_ledger(case.sides.joined, 1.6, 5.8))
+    times = replace(case.times, eager_ms=1.6, compiled_ms=5.8, outcome="slower")
+    case = replace(case, times=times, sides=sides)
+    parts = [part for part in open_account(case, make_ledger(case)).parts if part.block is not None]
+    worse = max(parts, key=lambda part: part.over_eager_ms)
+    other = max((part for part in parts if part is not worse), key=lambda part: part.ms)
+    code, place = (
+        replace(asking(on_block(part.block or 0, ms, "profiled", "least")), rule=name, severity="medium")
+        for name, part, ms in (("code", worse, 0.9), ("place", other, other.ms))
+    )
+    rules = (
+        Rule("place", Stage.LOST, lambda _case: (place,), place_only=True),
+        Rule("code", Stage.CODE, lambda _case: (code,)),
+    )
+    monkeypatch.setattr(engine, "RULES", rules)
+    told = {item.rule: item.severity for item in explain_case(case).findings}
+    assert told["code"] == told["place"] == "medium"
+    assert list(told).index("code") < list(told).index("place")
 
 
 def test_why_a_call_loses_stands_before_what_could_be_gained(profiled_convmixer: Path) -> None:

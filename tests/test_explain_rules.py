@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from build import call, fx_node
 from explaining import bare
 
+import inspector.explain.gather
+from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.side_totals import DISPATCH, GUARDS, OPERATORS, PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain import profiles
@@ -22,11 +25,12 @@ from inspector.explain.estimate import (
     HOST_MS,
     SYNC_MS,
     HostCosts,
+    Peak,
     host_costs,
 )
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
-from inspector.explain.launches import gathers, indexed_by_data, is_copy
+from inspector.explain.launches import _launch, gathers, indexed_by_data, is_copy
 from inspector.explain.least import least_of, machine_of
 from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
@@ -290,6 +294,8 @@ def test_what_full_caches_have_compiled_again_and_again_is_said(
     whole = load_profiles(run)
     assert whole is not None and whole.compiled is not None and not whole.notes
     monkeypatch.setattr(profiles, "compiled_more", lambda _variants: (("f", 3, 9),))
+    monkeypatch.setattr(inspector.explain.gather, "compiled_more", lambda _variants: (("f", 3, 9),))
+    assert gather(run).compiled_more == (("f", 3, 9),)
     left = load_profiles(run)
     assert left is not None and left.compiled is None and left.eager == whole.eager
     assert left.notes == (
@@ -588,7 +594,7 @@ def test_what_rewrites_whole_tensors_may_be_all_that_it_loses_against_eager(prof
     own = graph.groups_of(launch)[0]
     moved = sum(group.bytes_moved or 0 for group in graph.groups_of(launch))
 
-    def told(eager_ms: float, lost: int, work_ms: float = 1.0) -> list[tuple[object, ...]]:
+    def told(eager_ms: float, lost: int, work_ms: float = 1.0, graphs: int = 1) -> list[tuple[object, ...]]:
         place = (graph.name, launch.call.index)
         block = replace(
             sides.joined.blocks[0], eager_ms=eager_ms, compiled_ms=1.0, launches=(place,), inside=True
@@ -599,10 +605,14 @@ def test_what_rewrites_whole_tensors_may_be_all_that_it_loses_against_eager(prof
         case = replace(
             profiled,
             sides=replace(sides, joined=joined),
-            graphs=(replace(graph, fusion=fusion, launches=(replace(launch, bytes=moved),), runs=1.0),),
+            graphs=(replace(graph, fusion=fusion, launches=(replace(launch, bytes=moved),), runs=1.0),)
+            * graphs,
             times=replace(profiled.times, compiled_ms=3.0, eager_ms=1.0, outcome="slower"),
         )
         (finding,) = functionalized_copies.find(case)
+        assert finding.title.startswith(
+            "1 write into parts of a tensor" if graphs == 1 else "2 writes into parts of 2 tensors"
+        )
         return [(claim.block, claim.over, *claim.ms) for claim in finding.claims]
 
     half = moved // 2
@@ -614,6 +624,8 @@ def test_what_rewrites_whole_tensors_may_be_all_that_it_loses_against_eager(prof
     # Beside other work the rest is not its own; of a part that is no slower than in eager only its bytes are.
     assert told(0.2, half, 4.0) == [(0, "eager", pytest.approx(0.5), pytest.approx(0.8))]
     assert told(1.0, half) == [(None, "least", pytest.approx(0.5), pytest.approx(0.5))]
+    # One setting keeps those of all graphs, as of a forward and its backward, in place.
+    assert len(told(1.0, half, graphs=2)) == 2
     # A few of its bytes are no reason for all that it lost.
     assert told(0.2, moved // 8) == [(None, "least", pytest.approx(0.125), pytest.approx(0.125))]
 
@@ -1363,6 +1375,19 @@ class <lambda>(torch.nn.Module):
     symbolic = replace(graph, artifacts=replace(graph.artifacts, fx_after=parse_fx_graph(text, "g")))
     assert atomics._largest_input(symbolic, launch) == 0
     assert atomics._largest_input(replace(symbolic, hints={"s77": 32}), launch) == 32 * 32 * 800
+
+
+def test_a_librarys_call_is_at_its_operators_line() -> None:
+    """Votes that a scatter adds, which stood at the line of the square root that weighs them."""
+    nodes = [
+        fx_node("sqrt", "torch.ops.aten.sqrt.default", "x", 42),
+        fx_node("put", "torch.ops.aten.scatter_add.default", "x sqrt sqrt", 53),
+    ]
+    device = Peak(1e11, 1e11, 1e11, 1e11)
+    arguments = ({node.name: node for node in nodes}, None, None, IndexReader({}), device, False, 2, None)
+    for kernel, lines in (("aten.scatter_reduce_.two", [53, 42]), ("aten.other.default", [42, 53])):
+        made = _launch(call(0, kernel, "fallback"), None, (), nodes, *arguments)
+        assert [place.line for place in made.sources] == lines
 
 
 def test_all_that_is_added_into_cells_is_said(profiled: Case) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from test_explain_below import generated, profiled, with_launch
 
-from inspector.analysis.divisions import wide_divisions
+from inspector.analysis.divisions import size_divisions, wide_divisions
 from inspector.explain.case import Case
 from inspector.explain.rules import integer_division
 from inspector.model.code import Kernel, KernelParameter
+from inspector.model.explain import Trial
 from inspector.model.peaks import Costs, Peaks
 
 __all__ = ["profiled"]
@@ -75,6 +76,53 @@ def test_a_source_that_is_cut_off_has_none() -> None:
     for length in range(0, len(whole.source), 7):
         wide_divisions(replace(whole, source=whole.source[:length]))
     assert not wide_divisions(replace(whole, source=whole.source[:-3]))
+
+
+def of_sizes(*lines: str, size: str = "i64") -> Kernel:
+    """A kernel that is compiled for any size: its numbers of elements are handed to it."""
+    kernel = dividing(*lines)
+    head = "def divide(in_ptr0, in_ptr1, out_ptr0, ks0, ks1, xnumel, XBLOCK : tl.constexpr):\n"
+    sizes = tuple(KernelParameter(name, size) for name in ("ks0", "ks1"))
+    source = kernel.source.replace(HEAD, head)
+    return replace(kernel, source=source, parameters=(*kernel.parameters[:3], *sizes, *kernel.parameters[3:]))
+
+
+def test_index_arithmetic_by_symbolic_sizes_divides() -> None:
+    """A minimum over five neighbours of a table of 361 x 361 x 361: 593 us for 279 MB."""
+    index = ("x1 = ((xindex // ks0) % ks0)", "x0 = (xindex % ks0)", "x2 = xindex // ks1")
+    # A quotient of line 5 comes with the remainder in line 6; 8 is a constant.
+    assert size_divisions(of_sizes(*index)) == ((5, False), (6, False), (7, False))
+    assert size_divisions(of_sizes("x1 = (r0_1 + x0) % (ks0*ks1)", "r2 = rindex // ks0")) == (
+        (5, True),
+        (6, True),
+    )
+    for line in (
+        "x1 = (511 + ks0) // 512",
+        "x1 = xindex // 512",
+        "x1 = ks1 // ks0",
+        "x1 = xindex // (ks0*x0)",
+    ):
+        assert not size_divisions(of_sizes(line)), line
+    assert not size_divisions(of_sizes(*index, size="i32"))
+    assert not size_divisions(replace(of_sizes(*index), source="def divide(:"))
+
+
+def test_of_symbolic_sizes_as_many_elements_are_counted_as_there_were(profiled: Case) -> None:
+    graph, launch, number = generated(profiled)
+    kernel = of_sizes("x1 = (xindex // ks0)", "x0 = xindex // ks1")
+    leaf = replace(launch.leaves[0], sizes=(("s0", 1000), (4,)))
+    case = measured(profiled, Costs(division_s=1e-12, wide_division_s=6e-12))
+    case = with_launch(case, number, kernel=kernel, ms=5.0, leaves=(leaf,))
+    assert not list(integer_division.find(case)), "nobody knows how many"
+    known = replace(case, graphs=tuple(replace(own, hints={"s0": 1000}) for own in case.graphs))
+    (told,) = integer_division.find(known)
+    # Once for each of a million rows, of numbers that fit or do not.
+    assert told.claims[0].ms == pytest.approx((2e-3 * graph.runs, 12e-3 * graph.runs))
+    assert "2 times for each element by sizes that are symbols" in told.title and told.how == "estimated"
+    assert told.trial == Trial(dynamic=False) and told.advice.startswith("compile for each size")
+    inner = of_sizes("r2 = (r0_1 + xindex) // ks0")
+    (told,) = integer_division.find(with_launch(known, number, kernel=inner))
+    assert told.claims[0].ms == pytest.approx((4e-3 * graph.runs, 24e-3 * graph.runs))
 
 
 def measured(case: Case, costs: Costs | None) -> Case:

@@ -8,7 +8,13 @@ import pytest
 from build import artifacts, call, code, fx_graph, fx_node
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, _as_often, join
-from inspector.analysis.call_nodes import CallNodes, nodes_of_calls, part_of_program, split_program
+from inspector.analysis.call_nodes import (
+    CallNodes,
+    core_nodes,
+    nodes_of_calls,
+    part_of_program,
+    split_program,
+)
 from inspector.analysis.compiled_side import (
     CompiledGraphCalls,
     behind_regions,
@@ -197,6 +203,21 @@ class GraphModule(torch.nn.Module):
     parts = [placed.places[number].parts for number in range(len(host))]
     assert parts[:7] == parts[7:] == [(0,), (1,), (1,), (2,), (3,), (4,), (5,)]
     assert placed.calls == 2
+    # A number less a tensor is known by its name: what two others behind it do is the next call's.
+    names = ["aten::mul", "aten::rsub", "aten::a", "aten::b", "aten::relu"]
+    profile = Profile("", tuple(_operator(name, 10.0 * i) for i, name in enumerate(names)), ())
+    found = _parts(profile, _program("mul", "sub", "mystery", "relu"))
+    assert (found["aten::rsub"], found["aten::a"], found["aten::b"]) == ((1,), (2,), (2,))
+
+
+def test_a_librarys_call_is_its_operator_by_another_name_too() -> None:
+    nodes = [
+        fx_node("x", "torch.ops.aten.mul.Tensor"),
+        fx_node("put", "torch.ops.aten.index_put.default"),
+        fx_node("add", "torch.ops.aten.scatter_add.default"),
+    ]
+    for kernel, name in (("aten.index_put_.default", "put"), ("aten.scatter_reduce_.two", "add")):
+        assert core_nodes(call(0, kernel, "fallback"), nodes) == (name,)
 
 
 def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:

@@ -851,7 +851,7 @@ class GraphModule(torch.nn.Module):
 
     (finding,) = found((1, 12288, 48))
     assert "strides (1, 12288, 48): 30.0 ms" in finding.title
-    assert finding.advice.endswith(".contiguous() behind what makes it in line 312")
+    assert "row by row behind what makes it in line 312: .contiguous(), or" in finding.advice
     called = replace(launch, role="library", call=call)
     line = busiest_line(graph, called)
     assert line is not None and line.line == 316

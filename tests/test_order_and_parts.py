@@ -151,6 +151,13 @@ def test_what_reads_subnormal_numbers_is_claimed(made: Case) -> None:
     assert finding.title.endswith("half of its runs took 60.0 ms and more, the quickest 4.00 ms")
     assert sum(claim.ms[1] for claim in finding.claims) == pytest.approx(56.0)
     assert "this CPU multiplies 90 times as slowly" in finding.title
+    # What several graphs read has one cause.
+    (graph_of_it,) = small.graphs
+    two = (replace(graph_of_it, runs=3.0), graph_of_it)
+    (both,) = subnormal_numbers.find(replace(small, graphs=two))
+    assert len(both.claims) == 2 and both.claims[0].ms[1] == pytest.approx(3 * both.claims[1].ms[1])
+    assert "an estimated 40.0 ms a call" in both.title
+    assert [item.line for item in both.evidence[::2]] == [both.evidence[0].line] * 2
     unmeasured = replace(small, costs=replace(small.costs, subnormal_times=None))
     (finding,) = subnormal_numbers.find(unmeasured)
     assert finding.claims[0].ms[0] == 0.0 and "some CPUs" in finding.title

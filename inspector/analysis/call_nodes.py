@@ -38,6 +38,7 @@ _KINDS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
         MATMULS,
     ),
     (("embedding",), frozenset({"embedding"})),
+    (("scatter",), frozenset({"scatter", "scatter_add", "scatter_reduce"})),
     (("_cudnn_rnn", "lstm", "gru", "mkldnn_rnn"), _RECURRENT),
 )
 """Beginnings of what a library call is named, and the program's calls that such a one does the work of."""
@@ -138,7 +139,7 @@ def _base(name: str) -> str:
 
 def core_nodes(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:
     """The FX nodes that are the library call itself, without what fed it or was fused to it."""
-    name = operator(call.kernel)
+    name = operator(call.kernel).rstrip("_")
     exact = tuple(node.name for node in nodes if operator(node.target) == name)
     if exact:
         return exact

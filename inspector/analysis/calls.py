@@ -239,7 +239,7 @@ def _whole(callables: tuple[CallPayOff, ...], baseline: bool) -> PayOff:
         )
     )
     # What is noise of every function is noise of all together.
-    told = any(item.outcome not in ("same", "unknown") for item in counted)
+    told = any(item.outcome != "same" for item in counted)
     least = RUN_TO_RUN * min(ours, theirs)
     outcome: Outcome = "unknown" if unsure > least else "same"
     if told and abs(theirs - ours) > max(noise, least) + unsure:

@@ -7,6 +7,7 @@ and fewer where both numbers turn out to fit into 32 bits (llvm/lib/Transforms/U
 
 from __future__ import annotations
 
+import ast
 import re
 
 from inspector.model.code import Kernel
@@ -24,6 +25,33 @@ _CONVERTED = re.compile(r"\.to\(tl\.([a-z]+\d+)")
 _NAMES = {"int64": _WIDE, "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 _RANK = ("fp64", "fp32", "bf16", "fp16", _WIDE)
 """What a value of several is made in: floats before integers (torch/_prims_common: elementwise_dtypes)."""
+
+
+def size_divisions(kernel: Kernel) -> tuple[tuple[int, bool], ...]:
+    """(line of the source from 1, whether it is one for each element of a reduction) of index arithmetic that
+    divides by sizes which the kernel is handed as 64-bit numbers: what one quotient or remainder needs the
+    other one has, and what is the same for all elements is done once. Those of a static shape are constants
+    (torch/_inductor/codegen/triton_utils.py: signature_of)."""
+    handed = {parameter.name for parameter in kernel.parameters}
+    sizes = {parameter.name for parameter in kernel.parameters if parameter.type == _WIDE}
+    if not sizes:
+        return ()
+    try:
+        tree = ast.parse(kernel.source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    seen: dict[tuple[str, str], tuple[int, bool]] = {}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod))):
+            continue
+        by, of = (
+            {name.id for name in ast.walk(side) if isinstance(name, ast.Name)}
+            for side in (node.right, node.left)
+        )
+        if by and by <= sizes and of - handed:
+            pair = ast.unparse(node.left), ast.unparse(node.right)
+            seen.setdefault(pair, (node.lineno, any(name.startswith("r") for name in of)))
+    return tuple(sorted(seen.values()))
 
 
 def wide_divisions(kernel: Kernel) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from inspector.analysis.call_nodes import core_nodes
 from inspector.analysis.dataflow import draws_seeds, operator
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
@@ -236,7 +237,9 @@ def _launch(
     else:
         ms = _fallback_ms(call.kernel, nodes, graph, reader, moved, device, gpu, threads)
     sources: dict[str, SourceLocation] = {}
-    for node in nodes:
+    # A library's call is at its operator's line, before those of what was made for it.
+    own = frozenset(core_nodes(call, nodes)) if role in CALLED else frozenset()
+    for node in sorted(nodes, key=lambda node: node.name not in own):
         if node.source is not None:
             sources.setdefault(str(node.source), node.source)
     known = [count for count in points if count is not None]

@@ -55,13 +55,14 @@ _RUNNING_SUMS = (
 @dataclass(frozen=True, slots=True)
 class Awkward:
     """What a library does badly (a kind's name), on what, how to do without, and what part of the time that
-    saves."""
+    saves. `opaque` is advice that Inductor can't look into."""
 
     kind: str
     given: str
     advice: str
     saved: Interval
     why: str = "which libraries do badly"
+    opaque: bool = False
 
 
 def rows(name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: Shape, threads: int) -> Awkward | None:
@@ -106,7 +107,7 @@ def _sorted_alone(
         "nobody reads where the elements lay: sort the values alone in a torch.library.custom_op (with "
         "register_fake), torch.from_numpy(numpy.sort(x.numpy())), which keeps no indices and sorts by vectors"
     )
-    return Awkward(name, given, advice, (least, most)) if most else None
+    return Awkward(name, given, advice, (least, most), opaque=True) if most else None
 
 
 def means(node: FxNode, shape: Shape) -> Awkward | None:

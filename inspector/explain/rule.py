@@ -58,10 +58,13 @@ class Rule:
     aside: bool = False
 
     def stage_of(self, finding: Finding) -> Stage:
-        """Where a finding of it belongs: what is loud aside of the calls is more than these could save, and
-        of what compiled code made that which claims nothing only says what remains."""
+        """Where a finding of it belongs: what is loud aside of the calls is more than these could save, of
+        what compiled code made that which claims nothing only says what remains, and what is known to be a
+        small part of a call makes no others meaningless."""
         if self.aside and finding.severity == "high":
             return Stage.VOID
+        if self.stage is Stage.VOID and finding.share is not None and finding.severity != "high":
+            return Stage.PROGRAM
         remains = self.stage is Stage.CODE and finding.account == "call" and not finding.claims
         return Stage.BOUND if remains else self.stage
 

@@ -133,6 +133,9 @@ def find(case: Case) -> Iterable[Finding]:
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
                 told = (awkward(node, nodes, graph.gpu, threads) for node in made)
                 found = next(filter(None, told), None)
+            if found is not None and found.opaque and graph.artifacts.phase == "forward":
+                # What is kept for a backward is divided anew around what Inductor can't look into.
+                found = replace(found, saved=(0.0, found.saved[1]))
             if found is None and not graph.gpu and numbers:
                 found = _ON_COMPLEX
             if found is None and launch.call.index in saved:

@@ -38,16 +38,49 @@ LARGE = 0.25
 """Of what a kernel moves: with so much that nobody asked for it is made of loops that rewrite."""
 
 
+_Cost = tuple[float, int, GraphCase, Launch]
+"""Milliseconds and bytes that a launch spends on rewriting."""
+
+
 def find(case: Case) -> Iterable[Finding]:
-    """One finding for each graph, as one setting keeps all of its writes in place."""
-    for graph in case.graphs:
-        items = list(graph.fusion.rewritten) if graph.runs else []
-        if costs := _costs(graph, items):
-            yield _finding(case, graph, items, costs)
+    """One finding for all graphs, as one setting keeps the writes of all in place."""
+    graphs = [(graph, list(graph.fusion.rewritten)) for graph in case.graphs if graph.runs]
+    costly = [(graph, items, own) for graph, items in graphs if (own := _costs(graph, items))]
+    if not costly:
+        return
+    costs = sorted((cost for _, _, own in costly for cost in own), key=lambda cost: -cost[0])
+    items = [item for graph, own, _ in sorted(costly, key=lambda some: -some[2][0][0]) for item in own]
+    how = how_timed(launch for *_, launch in costs)
+    cost = case.within_call(sum(ms for ms, *_ in costs))
+    share = case.share(cost)
+    places = dict.fromkeys(place for item in items for place in item.sources[:2])
+    evidence = [source_evidence(case, place) for place in islice(places, _LINES)]
+    for ms, lost, graph, launch in costs[:2]:
+        text = f"{timed(launch, ms)}, {size(lost)} that nobody asked for: {launch.name}"
+        evidence.append(graph.launch_evidence(launch, text))
+    tensors = "a tensor rewrite all of it" if len(items) == 1 else f"{len(items)} tensors rewrite all of them"
+    moved, asked = sum(item.moved for item in items), sum(item.asked for item in items)
+    by_index = all(any(item.by_index for item in own) for _, own, _ in costly)
+    yield Finding(
+        rule="functionalized_copies",
+        severity=severity_of(share),
+        title=(
+            f"{plural(sum(len(item.writes) for item in items), 'write')} into parts of {tensors}: "
+            f"{asked_text(moved, asked)}"
+        ),
+        graph=costs[0][2].name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=_OWN_TENSORS if by_index else f"{_KEPT}{_STRIDED}; or {_OWN_TENSORS}",
+        how=how,
+        share=share,
+        trial=Trial(in_place=True),
+        claims=_claims(case, costs, how, cost),
+    )
 
 
-def _costs(graph: GraphCase, items: list[Rewritten]) -> list[tuple[float, int, Launch]]:
-    """Milliseconds and bytes that each launch spends on them, the most expensive first."""
+def _costs(graph: GraphCase, items: list[Rewritten]) -> list[_Cost]:
+    """Of each launch, the most expensive first."""
     wasted: Counter[str] = Counter()
     for item in items:
         wasted.update(dict(item.groups))
@@ -57,45 +90,11 @@ def _costs(graph: GraphCase, items: list[Rewritten]) -> list[tuple[float, int, L
         moved = sum(group.bytes_moved or 0 for group in groups)
         lost = sum(wasted[group.name] for group in groups)
         if moved and lost and launch.ms > 0:
-            costs.append((graph.ms(launch) * lost / moved, lost, launch))
+            costs.append((graph.ms(launch) * lost / moved, lost, graph, launch))
     return sorted(costs, key=lambda cost: -cost[0])
 
 
-def _finding(
-    case: Case, graph: GraphCase, items: list[Rewritten], costs: list[tuple[float, int, Launch]]
-) -> Finding:
-    how = how_timed(launch for _, _, launch in costs)
-    cost = case.within_call(sum(ms for ms, _, _ in costs))
-    share = case.share(cost)
-    places = dict.fromkeys(place for item in items for place in item.sources[:2])
-    evidence = [source_evidence(case, place) for place in islice(places, _LINES)]
-    for ms, lost, launch in costs[:2]:
-        text = f"{timed(launch, ms)}, {size(lost)} that nobody asked for: {launch.name}"
-        evidence.append(graph.launch_evidence(launch, text))
-    tensors = "a tensor rewrite all of it" if len(items) == 1 else f"{len(items)} tensors rewrite all of them"
-    moved, asked = sum(item.moved for item in items), sum(item.asked for item in items)
-    by_index = any(item.by_index for item in items)
-    return Finding(
-        rule="functionalized_copies",
-        severity=severity_of(share),
-        title=(
-            f"{plural(sum(len(item.writes) for item in items), 'write')} into parts of {tensors}: "
-            f"{asked_text(moved, asked)}"
-        ),
-        graph=graph.name,
-        cost_ms=cost,
-        evidence=tuple(evidence),
-        advice=_OWN_TENSORS if by_index else f"{_KEPT}{_STRIDED}; or {_OWN_TENSORS}",
-        how=how,
-        share=share,
-        trial=Trial(in_place=True),
-        claims=_claims(case, graph, costs, how, cost),
-    )
-
-
-def _claims(
-    case: Case, graph: GraphCase, costs: list[tuple[float, int, Launch]], how: FindingHow, cost: float
-) -> tuple[Claim, ...]:
+def _claims(case: Case, costs: list[_Cost], how: FindingHow, cost: float) -> tuple[Claim, ...]:
     """What each launch surely loses by it, its part of what the launch moves; up to all that it takes longer
     than in eager, which has none of it, where that part is large: a loop that rewrites a tensor has to tell
     by its index what is new, which takes longer than its bytes. Where the launch is nearly all that was
@@ -104,8 +103,8 @@ def _claims(
     joined = case.sides.joined if case.sides is not None else None
     worked = joined.compiled.work_ms if joined is not None and joined.compiled is not None else 0.0
     claims: list[Claim] = []
-    for claim, (_, lost, launch) in zip(
-        on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost), costs, strict=True
+    for claim, (_, lost, graph, launch) in zip(
+        on_launches(((graph, launch, ms) for ms, _, graph, launch in costs), how, cost), costs, strict=True
     ):
         number, block = slower.get((graph.name, launch.call.index), (None, None))
         if number is None or block is None or lost < LARGE * (launch.bytes or 0):

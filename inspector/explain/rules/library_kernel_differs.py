@@ -221,7 +221,10 @@ def _scattered(case: Case) -> Iterable[Finding]:
         f"each matrix of {factor.name} first, as neither rows nor columns lie together in strides "
         f"{factor.strides}"
     )
-    advice = f"write this factor row by row: .contiguous() behind what makes it{at}"
+    advice = (
+        f"write this factor row by row behind what makes it{at}: .contiguous(), or where it lies so in eager "
+        "and Inductor leaves that out, y = y.as_strided(y.size(), y.stride())"
+    )
     finding = _of_copies(case, blocks, what, advice)
     text = f"{timed(launch, graph.ms(launch))}: {launch.name}"
     made = () if factor.line is None else (source_evidence(case, factor.line),)

@@ -31,6 +31,8 @@ such numbers took seventeen and a hundred times as long, and few others take fou
 SLOWED = 1.5
 """The median run over the quickest of a graph's: what runs take that become slower as numbers become smaller
 has its measure in those before. A machine that takes such numbers in less is none that they slow."""
+_SHOWN = 3
+"""Of launches."""
 _ADVICE = (
     "torch.set_flush_denormal(True) at the program's start, before threads are started that take it over: "
     "such numbers are 0 then; or set to 0 what has decayed"
@@ -46,12 +48,21 @@ class _Item(NamedTuple):
     reads: bool
 
 
+class _Graph(NamedTuple):
+    """A graph, the part of its inputs that are such numbers, and what they may cost its launches."""
+
+    graph: GraphCase
+    small: dict[str, float]
+    items: list[_Item]
+
+
 def find(case: Case) -> Iterable[Finding]:
-    """One finding for each graph."""
+    """One finding, of all graphs."""
     times = case.costs.subnormal_times
     if case.gpu or (times is not None and times < SLOWED):
         return
     machine = machine_of(case)
+    found: list[_Graph] = []
     for graph in case.graphs:
         small = {name: part for name, part in graph.subnormal.items() if part >= LEAST_PART}
         if not graph.runs or not small:
@@ -62,7 +73,9 @@ def find(case: Case) -> Iterable[Finding]:
             # How this machine takes such numbers nobody measured: other causes may be as likely.
             items = [item._replace(ms=(0.0, item.ms[1])) for item in items]
         if items:
-            yield _finding(case, graph, small, sorted(items, key=lambda item: -item[1][1]))
+            found.append(_Graph(graph, small, sorted(items, key=lambda item: -item.ms[1])))
+    if found:
+        yield _finding(case, sorted(found, key=lambda own: -own.items[0].ms[1]))
 
 
 def _origins(graph: GraphCase, small: dict[str, float]) -> dict[str, str]:
@@ -107,31 +120,35 @@ def _slowed(graph: GraphCase, small: dict[str, float]) -> float:
     return (median - quickest) * graph.runs
 
 
-def _finding(case: Case, graph: GraphCase, small: dict[str, float], items: Sequence[_Item]) -> Finding:
-    claims = [on_launch(graph, launch, ms, "estimated") for launch, ms, _, _ in items]
-    slowed = _slowed(graph, small)
-    rest = slowed - sum(claim.ms[1] for claim in claims)
-    if rest > 0:
-        # A profile of the first calls has kernels as quick as these were.
-        claims.append(on_whole((rest / 2, rest), "measured"))
+def _finding(case: Case, found: Sequence[_Graph]) -> Finding:
+    claims, whole, took = [], 0.0, ""
+    evidence = []
+    for graph, small, items in found:
+        own = [on_launch(graph, launch, ms, "estimated") for launch, ms, _, _ in items]
+        rest = _slowed(graph, small) - sum(claim.ms[1] for claim in own)
+        if rest > 0:
+            # A profile of the first calls has kernels as quick as these were.
+            own.append(on_whole((rest / 2, rest), "measured"))
+            if not took and graph.in_process_ms is not None and graph.quickest_ms is not None:
+                median, quickest = duration(graph.in_process_ms), duration(graph.quickest_ms)
+                took = f"half of its runs took {median} and more, the quickest {quickest}"
+        claims += own
+        whole += sum(graph.ms(launch) for launch, _, _, _ in items)
+        for launch, _, name, reads in items[:_SHOWN]:
+            what = (
+                f"reads {percent(small[name])} subnormal numbers"
+                if reads
+                else "of values made of such numbers"
+            )
+            text = f"{timed(launch, launch.ms)}, {what}: {launch.name}"
+            evidence.append(graph.launch_evidence(launch, text))
+            evidence += [source_evidence(case, place) for place in launch.sources[:1]]
     cost = case.within_call(sum(claim.ms[1] for claim in claims))
     share = case.share(cost)
+    graph, small, items = found[0]
     worst = max((item.name for item in items), key=small.__getitem__)
     node = graph.artifacts.fx_nodes[worst]
     shape = "x".join(map(str, node.meta.shape)) if node.meta is not None else ""
-    evidence = []
-    for launch, _, name, reads in items[:3]:
-        what = (
-            f"reads {percent(small[name])} subnormal numbers" if reads else "of values made of such numbers"
-        )
-        text = f"{timed(launch, launch.ms)}, {what}: {launch.name}"
-        evidence.append(graph.launch_evidence(launch, text))
-        evidence += [source_evidence(case, place) for place in launch.sources[:1]]
-    whole = case.within_call(sum(graph.ms(launch) for launch, _, _, _ in items))
-    took = f"{about(whole)} a call in what reads them or is made of them"
-    if rest > 0 and graph.in_process_ms is not None and graph.quickest_ms is not None:
-        median, quickest = duration(graph.in_process_ms), duration(graph.quickest_ms)
-        took = f"half of its runs took {median} and more, the quickest {quickest}"
     of_what = f"an input of {shape}" if shape else "an input"
     times = case.costs.subnormal_times
     slowly = "some CPUs compute with up to a hundred" if times is None else f"this CPU multiplies {times:.0f}"
@@ -140,14 +157,15 @@ def _finding(case: Case, graph: GraphCase, small: dict[str, float], items: Seque
         severity=severity_of(share),
         title=(
             f"{percent(small[worst])} of {of_what} are subnormal numbers (in float32 below 1.2e-38), which "
-            f"{slowly} times as slowly: {took}"
+            f"{slowly} times as slowly: "
+            + (took or f"{about(case.within_call(whole))} a call in what reads them or is made of them")
         ),
         graph=graph.name,
         cost_ms=cost,
         claims=tuple(claims),
-        evidence=tuple(evidence),
+        evidence=tuple(evidence[: 2 * _SHOWN]),
         advice=_ADVICE,
-        how="measured" if rest > 0 else "estimated",
+        how="measured" if took else "estimated",
         share=share,
         trial=Trial(state=(("set_flush_denormal", "True"),)),
     )
