@@ -162,23 +162,21 @@ def work_of_graphs(joined: Joined) -> dict[str, GraphWork]:
     return works
 
 
-def slower_blocks(
-    joined: Joined, wall_ms: float, eager_ms: float | None = None
-) -> tuple[tuple[int, Block], ...]:
+def slower_blocks(joined: Joined, wall_ms: float) -> tuple[tuple[int, Block], ...]:
     """Blocks of a graph, with their places, whose compiled code takes longer than eager by surely more than a
     twentieth of a call; see `least_lost_ms`."""
     return tuple(
         (number, block)
         for number, block in enumerate(joined.blocks)
-        if block.place == "graph" and least_lost_ms(joined, wall_ms, block, eager_ms) > RUN_TO_RUN * wall_ms
+        if block.place == "graph" and least_lost_ms(joined, wall_ms, block) > RUN_TO_RUN * wall_ms
     )
 
 
-def least_lost_ms(joined: Joined, wall_ms: float, block: Block, eager_ms: float | None = None) -> float:
+def least_lost_ms(joined: Joined, wall_ms: float, block: Block) -> float:
     """What a block's compiled code surely takes longer than eager: the profiled calls may have been slower,
-    all of them, than those that no profiler slowed, which take `wall_ms`, and `eager_ms` in eager; on a CPU
-    all that they took longer, and eager's did not, may have been this block's; and so may what eager does in
-    the calls that was put into no graph, and on the compiled side nothing like it."""
+    all of them, than those that no profiler slowed, which take `wall_ms`; on a CPU all that they took longer
+    may have been this block's; and so may what eager does in the calls that was put into no graph, and on the
+    compiled side nothing like it."""
     side = joined.compiled
     if side is None or block.compiled_ms is None or block.eager_ms is None:
         return 0.0
@@ -187,15 +185,15 @@ def least_lost_ms(joined: Joined, wall_ms: float, block: Block, eager_ms: float 
     slowed = max(seen / wall_ms, 1.0) if wall_ms > 0 else 1.0
     lost = block.compiled_ms / slowed - block.eager_ms
     if not side.device:
-        lost = min(lost, block.difference_ms - _only_profiled_ms(joined, wall_ms, eager_ms))
+        lost = min(lost, block.difference_ms - _only_profiled_ms(joined, wall_ms))
     # Summed over all blocks, of which few lose anything.
     return max(lost - _stray_ms(joined, block.phase) - _left_open_ms(joined, block), 0.0) if lost > 0 else 0.0
 
 
-def _only_profiled_ms(joined: Joined, wall_ms: float, eager_ms: float | None) -> float:
+def _only_profiled_ms(joined: Joined, wall_ms: float) -> float:
     """What calls of compiled code took longer with a profiler than without: memory that is mapped anew, or a
     busy machine, and no work of a call. What eager's did is no measure of that, as they have other memory."""
-    if joined.compiled is None or eager_ms is None or wall_ms <= 0:
+    if joined.compiled is None or wall_ms <= 0:
         return 0.0
     return max(joined.compiled.wall_ms - wall_ms, 0.0)
 

@@ -256,14 +256,14 @@ class Case:
         """Blocks, with their places, in which compiled takes longer than eager by what matters to a call."""
         if self.sides is None:
             return ()
-        slower = slower_blocks(self.sides.joined, self.wall_ms, self.times.eager_ms)
+        slower = slower_blocks(self.sides.joined, self.wall_ms)
         return tuple(item for item in slower if self.least_lost_ms(item[1]) > RUN_TO_RUN * self.wall_ms)
 
     def least_lost_ms(self, block: Block) -> float:
         """What one of these surely lost a call: no more than the call did, and what the rest of it won."""
         if self.sides is None:
             return 0.0
-        lost = least_lost_ms(self.sides.joined, self.wall_ms, block, self.times.eager_ms)
+        lost = least_lost_ms(self.sides.joined, self.wall_ms, block)
         ledger, times = self.sides.ledger, self.times
         if ledger is None or times.compiled_ms is None or times.eager_ms is None:
             return lost
