@@ -127,8 +127,8 @@ def _turn(rule: Rule, finding: Finding, losing: bool) -> tuple[bool, int, bool, 
     return rule.place_only, worst, elsewhere, bound, wide, -sum(claim.ms[0] for claim in finding.claims)
 
 
-def _place(claim: Claim) -> object:
-    """What a part is known by."""
+def place_of(claim: Claim) -> object:
+    """What the part that it is of is known by: a block, a launch or a name, which is empty for the whole."""
     if claim.block is not None:
         return claim.block
     return (claim.graph, claim.call) if claim.call is not None else claim.part
@@ -190,7 +190,7 @@ class _Books:
     def _call_parts(self, claim: Claim, rule: Rule) -> list[Claim]:
         """A claim of a part takes of the part and of the whole; a place that the account does not know is
         the whole."""
-        numbers = self._of.get(_place(claim), [])
+        numbers = self._of.get(place_of(claim), [])
         if not numbers:
             got = _shrunk(claim, _left(self._account.ms, self._call))
             self._call = _plus(self._call, got.ms)

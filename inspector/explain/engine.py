@@ -21,7 +21,7 @@ from inspector.readers.text import guarded
 from .accounts import open_account
 from .below import below
 from .case import Case
-from .claims import settle
+from .claims import place_of, settle
 from .doubts import profile_fits
 from .gather import gather
 from .ledger import host_part_ms, make_ledger
@@ -201,19 +201,11 @@ def _stage(rule: Rule, finding: Finding, account: Account) -> Stage:
         return Stage.CODE if own and known >= sum(own.values()) else stage
     if stage is not Stage.CODE or rule.place_only:
         return stage
-    lost: dict[int | tuple[str, int] | None, float] = {}
+    lost: dict[object, float] = {}
     for part in account.parts:
         lost |= dict.fromkeys((part.block, *part.launches), max(part.over_eager_ms, 0.0))
-    lost[None] = 0.0
-    there = sum(min(claim.ms[0], lost.get(_place(claim), 0.0)) for claim in finding.claims)
+    there = sum(min(claim.ms[0], lost.get(place_of(claim), 0.0)) for claim in finding.claims)
     return Stage.LOST if there > MOST * sum(claim.ms[0] for claim in finding.claims) else stage
-
-
-def _place(claim: Claim) -> int | tuple[str, int] | None:
-    """The block or the launch that it is of, None where it is of neither."""
-    if claim.block is None and claim.graph is not None and claim.call is not None:
-        return claim.graph, claim.call
-    return claim.block
 
 
 def _as_sure(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:
