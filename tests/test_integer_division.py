@@ -120,6 +120,8 @@ def test_of_symbolic_sizes_as_many_elements_are_counted_as_there_were(profiled: 
     assert told.claims[0].ms == pytest.approx((2e-3 * graph.runs, 12e-3 * graph.runs))
     assert "2 times for each element by sizes that are symbols" in told.title and told.how == "estimated"
     assert told.trial == Trial(dynamic=False) and told.advice.startswith("compile for each size")
+    place = launch.sources[0]
+    assert (told.evidence[0].path, told.evidence[0].line) == (place.path, place.line)
     inner = of_sizes("r2 = (r0_1 + xindex) // ks0")
     (told,) = integer_division.find(with_launch(known, number, kernel=inner))
     assert told.claims[0].ms == pytest.approx((4e-3 * graph.runs, 24e-3 * graph.runs))

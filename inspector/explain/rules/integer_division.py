@@ -37,11 +37,9 @@ _ADVICE = (
     "the compiler makes a multiplication of; shift (>>) and mask (&) for a power of two"
 )
 _BY_SIZES = (
-    "compile for each size (dynamic=False, or torch._dynamo.mark_static), where there are few: of one that "
-    "is known the compiler makes a multiplication"
+    "compile for each size (dynamic=False, or torch._dynamo.mark_static), where there are few: by a "
+    "number that it knows the compiler multiplies instead"
 )
-
-
 _TO_INDEX = " by sizes that are symbols"
 
 
@@ -74,6 +72,7 @@ def find(case: Case) -> Iterable[Finding]:
         for item in items[:_SHOWN]
     ]
     share = case.share(cost)
+    lines = first.launch.sources[:1] if first.by_sizes else _divided_at(items)
     yield Finding(
         rule="integer_division",
         severity=severity_of(share),
@@ -86,7 +85,7 @@ def find(case: Case) -> Iterable[Finding]:
         graph=first.graph.name,
         cost_ms=cost,
         claims=tuple(on_launch(item.graph, item.launch, item.ms, "estimated") for item in items),
-        evidence=(*(source_evidence(case, place) for place in _divided_at(items)), *evidence),
+        evidence=(*(source_evidence(case, place) for place in lines), *evidence),
         advice=_BY_SIZES if first.by_sizes else _ADVICE,
         how="estimated" if first.by_sizes else how_timed(item.launch for item in items),
         share=share,
