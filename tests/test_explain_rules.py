@@ -290,6 +290,11 @@ def test_what_full_caches_have_compiled_again_and_again_is_said(
     finding = compiled_again(("f", 3, "i == 0"), ("f", 3, "2*i != 0"), more=(("f", 3, 9),))
     assert "; with torch's caches full, as in a second run, in 9 calls, not 3: " in finding.title
     assert finding.severity == "medium"
+    # However little of the run the first time took.
+    twice = (("f", 3, "x is y"), ("f", 3, "x is y"))
+    times = Times(compiled_ms=10.0, calls=1000, recompile_ms=1.0, cold_ms=2.0)
+    assert compiled_again(*twice, times=times).severity == "low"
+    assert compiled_again(*twice, times=times, more=(("f", 3, 9),)).severity == "medium"
     run = Run.open(profiled_convmixer)
     whole = load_profiles(run)
     assert whole is not None and whole.compiled is not None and not whole.notes
@@ -304,13 +309,17 @@ def test_what_full_caches_have_compiled_again_and_again_is_said(
     )
 
 
-def compiled_again(*items: tuple[str, int, str], more: tuple[tuple[str, int, int], ...] = ()) -> Finding:
+def compiled_again(
+    *items: tuple[str, int, str],
+    more: tuple[tuple[str, int, int], ...] = (),
+    times: Times | None = None,
+) -> Finding:
     """What is found of functions that were compiled again: their names, lines and guards."""
     events = tuple(
         Recompile(function, SourceLocation("/home/user/a.py", line), (f"0/0: {guard}",), None, number)
         for number, (function, line, guard) in enumerate(items)
     )
-    case = replace(bare(), compiled_more=more)
+    case = replace(bare(times), compiled_more=more)
     (finding,) = recompiles.find(replace(case, facts=replace(case.facts, recompiles=events)))
     return finding
 

@@ -100,14 +100,16 @@ def compiled_more(variants: Iterable[VariantRun]) -> tuple[tuple[str, int, int],
     """(callable, calls in which it was compiled, and in which it was in the run that was profiled) of those
     that were compiled surely more often there: torch's caches are full then, and what it takes from them may
     be for fewer calls than what it compiles."""
-    more = []
-    for run in variants:
-        first = _by_identity(run.processes) if run.variant == "compiled" else {}
-        for identity, again in _by_identity(run.profiled).items() if first else ():
-            before = len(first[identity].cold_index) if identity in first else 0
-            if before and len(again.cold_index) >= max(2 * before, before + MINIMUM_CALLS):
-                more.append((again.name, before, len(again.cold_index)))
-    return tuple(more)
+    compiled = next((run for run in variants if run.variant == "compiled"), None)
+    if compiled is None:
+        return ()
+    first = _by_identity(compiled.processes)
+    counted = [
+        (again.name, len(first[identity].cold_index), len(again.cold_index))
+        for identity, again in _by_identity(compiled.profiled).items()
+        if identity in first
+    ]
+    return tuple(item for item in counted if item[1] and item[2] >= max(2 * item[1], item[1] + MINIMUM_CALLS))
 
 
 def pay_off(variants: Sequence[VariantRun], nothing_compiled: bool = False) -> PayOff:

@@ -12,7 +12,7 @@ import re
 
 from inspector.model.code import Kernel
 
-from .kernel_statements import Statement, triton_statements
+from .kernel_statements import Statement, parsed, triton_statements
 
 DIVIDE = frozenset({"remainder", "floor_divide", "div", "fmod"})
 """ATen's operators that do, of integers or not."""
@@ -36,12 +36,8 @@ def size_divisions(kernel: Kernel) -> tuple[tuple[int, bool], ...]:
     sizes = {parameter.name for parameter in kernel.parameters if parameter.type == _WIDE}
     if not sizes:
         return ()
-    try:
-        tree = ast.parse(kernel.source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
     seen: dict[tuple[str, str], tuple[int, bool]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(kernel.source)):
         if not (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod))):
             continue
         by, of = (

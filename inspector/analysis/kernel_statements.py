@@ -56,12 +56,17 @@ class _Parts:
     stores: bool = False
 
 
+def parsed(source: str) -> ast.Module:
+    """An empty module where the source is cut off."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
 def triton_statements(source: str, function: str) -> tuple[Statement, ...]:
     """In order; empty where the source is cut off or has no such function."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
+    tree = parsed(source)
     body = next(
         (node.body for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function), []
     )

@@ -184,18 +184,12 @@ def least_lost_ms(joined: Joined, wall_ms: float, block: Block) -> float:
     seen = side.work_ms - side.overlap_ms if side.device else side.wall_ms
     slowed = max(seen / wall_ms, 1.0) if wall_ms > 0 else 1.0
     lost = block.compiled_ms / slowed - block.eager_ms
-    if not side.device:
-        lost = min(lost, block.difference_ms - _only_profiled_ms(joined, wall_ms))
+    if not side.device and wall_ms > 0:
+        # Memory that is mapped anew, or a busy machine, and no work of a call. What eager's calls took longer
+        # is no measure of that, as they have other memory.
+        lost = min(lost, block.difference_ms - max(side.wall_ms - wall_ms, 0.0))
     # Summed over all blocks, of which few lose anything.
     return max(lost - _stray_ms(joined, block.phase) - _left_open_ms(joined, block), 0.0) if lost > 0 else 0.0
-
-
-def _only_profiled_ms(joined: Joined, wall_ms: float) -> float:
-    """What calls of compiled code took longer with a profiler than without: memory that is mapped anew, or a
-    busy machine, and no work of a call. What eager's did is no measure of that, as they have other memory."""
-    if joined.compiled is None or wall_ms <= 0:
-        return 0.0
-    return max(joined.compiled.wall_ms - wall_ms, 0.0)
 
 
 def _left_open_ms(joined: Joined, block: Block) -> float:

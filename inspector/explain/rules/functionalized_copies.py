@@ -17,7 +17,6 @@ from inspector.explain.claims import on_launches, on_whole
 from inspector.explain.rule import NEARLY_ALL, Rule, Stage, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Claim
 from inspector.model.explain import KEEP_IN_PLACE, Finding, FindingHow, Trial
-from inspector.model.waste import Rewritten
 from inspector.units import asked_text, plural, size
 
 _KEPT = (
@@ -44,12 +43,12 @@ _Cost = tuple[float, int, GraphCase, Launch]
 
 def find(case: Case) -> Iterable[Finding]:
     """One finding for all graphs, as one setting keeps the writes of all in place."""
-    graphs = [(graph, list(graph.fusion.rewritten)) for graph in case.graphs if graph.runs]
-    costly = [(graph, items, own) for graph, items in graphs if (own := _costs(graph, items))]
-    if not costly:
+    found = [(graph.fusion.rewritten, own) for graph in case.graphs if graph.runs and (own := _costs(graph))]
+    if not found:
         return
-    costs = sorted((cost for _, _, own in costly for cost in own), key=lambda cost: -cost[0])
-    items = [item for graph, own, _ in sorted(costly, key=lambda some: -some[2][0][0]) for item in own]
+    found.sort(key=lambda both: -both[1][0][0])
+    items = [item for own, _ in found for item in own]
+    costs = sorted((cost for _, own in found for cost in own), key=lambda cost: -cost[0])
     how = how_timed(launch for *_, launch in costs)
     cost = case.within_call(sum(ms for ms, *_ in costs))
     share = case.share(cost)
@@ -60,7 +59,7 @@ def find(case: Case) -> Iterable[Finding]:
         evidence.append(graph.launch_evidence(launch, text))
     tensors = "a tensor rewrite all of it" if len(items) == 1 else f"{len(items)} tensors rewrite all of them"
     moved, asked = sum(item.moved for item in items), sum(item.asked for item in items)
-    by_index = all(any(item.by_index for item in own) for _, own, _ in costly)
+    by_index = all(any(item.by_index for item in own) for own, _ in found)
     yield Finding(
         rule="functionalized_copies",
         severity=severity_of(share),
@@ -79,10 +78,10 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _costs(graph: GraphCase, items: list[Rewritten]) -> list[_Cost]:
+def _costs(graph: GraphCase) -> list[_Cost]:
     """Of each launch, the most expensive first."""
     wasted: Counter[str] = Counter()
-    for item in items:
+    for item in graph.fusion.rewritten:
         wasted.update(dict(item.groups))
     costs = []
     for launch in graph.launches:

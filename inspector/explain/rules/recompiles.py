@@ -23,7 +23,7 @@ from inspector.analysis.guard_words import (
 from inspector.analysis.program_calls import of_module
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, louder, severity_of, source_evidence
 from inspector.model.calls import Event
 from inspector.model.compilation import Specialization
 from inspector.model.explain import Evidence, Finding, Severity, Trial
@@ -166,11 +166,11 @@ def find(case: Case) -> Iterable[Finding]:
     if times.calls > 1 and times.cold_ms and not times.recompile_ms and not limits:
         # All of it within first calls, as what a library sets up: no later call waited for one.
         severity = "low"
-    if case.compiled_more and severity == "low":
-        severity = "medium"
-    elif of_run is not None and not (limits or times.recompiling):
+    if of_run is not None and not (limits or times.recompiling):
         # What came to its end is no louder than what it took.
         severity = severity_of(of_run, at_most=severity)
+    if case.compiled_more:
+        severity = louder(severity, "medium")
     evidence = []
     for recompile in facts[:4]:
         place = users_place(recompile.location, recompile.frames)

@@ -8,7 +8,7 @@ quickest. State that decays stays there: the smallest such number times 0.8 is i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.dataflow import shown
@@ -17,7 +17,7 @@ from inspector.explain.claims import on_launch, on_whole
 from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.account import Interval
-from inspector.model.explain import Finding, Trial
+from inspector.model.explain import Evidence, Finding, Trial
 from inspector.units import duration, percent
 
 LEAST_PART = 0.001
@@ -122,7 +122,7 @@ def _slowed(graph: GraphCase, small: dict[str, float]) -> float:
 
 def _finding(case: Case, found: Sequence[_Graph]) -> Finding:
     claims, whole, took = [], 0.0, ""
-    evidence = []
+    evidence: list[Evidence] = []
     for graph, small, items in found:
         own = [on_launch(graph, launch, ms, "estimated") for launch, ms, _, _ in items]
         rest = _slowed(graph, small) - sum(claim.ms[1] for claim in own)
@@ -134,15 +134,7 @@ def _finding(case: Case, found: Sequence[_Graph]) -> Finding:
                 took = f"half of its runs took {median} and more, the quickest {quickest}"
         claims += own
         whole += sum(graph.ms(launch) for launch, _, _, _ in items)
-        for launch, _, name, reads in items[:_SHOWN]:
-            what = (
-                f"reads {percent(small[name])} subnormal numbers"
-                if reads
-                else "of values made of such numbers"
-            )
-            text = f"{timed(launch, launch.ms)}, {what}: {launch.name}"
-            evidence.append(graph.launch_evidence(launch, text))
-            evidence += [source_evidence(case, place) for place in launch.sources[:1]]
+        evidence += _evidence(case, graph, small, items)
     cost = case.within_call(sum(claim.ms[1] for claim in claims))
     share = case.share(cost)
     graph, small, items = found[0]
@@ -169,6 +161,17 @@ def _finding(case: Case, found: Sequence[_Graph]) -> Finding:
         share=share,
         trial=Trial(state=(("set_flush_denormal", "True"),)),
     )
+
+
+def _evidence(
+    case: Case, graph: GraphCase, small: dict[str, float], items: Sequence[_Item]
+) -> Iterator[Evidence]:
+    for launch, _, name, reads in items[:_SHOWN]:
+        what = (
+            f"reads {percent(small[name])} subnormal numbers" if reads else "of values made of such numbers"
+        )
+        yield graph.launch_evidence(launch, f"{timed(launch, launch.ms)}, {what}: {launch.name}")
+        yield from (source_evidence(case, place) for place in launch.sources[:1])
 
 
 RULE = Rule("subnormal_numbers", Stage.PROGRAM, find, other_work=True)
