@@ -610,6 +610,11 @@ def test_a_slow_kernel_whose_vectors_are_hardly_filled_is_told_why(softmax: Case
         assert ("with 4 elements in vectors that hold 16" in slow.title) == said
         assert ("[4, n] rather than [n, 4]" in slow.advice) == said
         assert any("a loop by vectors of 16 elements over 4" in item.text for item in slow.evidence) == said
+    # Channels that lie apart, as where they are laid last for a convolution: the last dimension is long.
+    kernel = head.format("x0", 0, 1500, 1) + head.format("x1", 0, 4, 16) + body
+    cases = (("x1 + 4L*x0", True), ("x0 + 1500L*x1", False), ("x0 + 15L*x1_inner", False))
+    for places, side_by_side in cases:
+        assert (loop_nests(kernel.replace("x1 + 4L*x0", places))[0].filled is not None) == side_by_side
 
 
 def test_a_kernel_that_fetches_single_elements_may_be_as_long_as_it_is(
@@ -681,6 +686,22 @@ def test_what_is_over_the_least_and_nobodys_stays_visible(softmax: Case) -> None
     said = healthy(case, make_ledger(case), nobody)
     assert said is not None and said.rule == "nothing_found"
     assert "its kernels take 597 us a call more than they need, most of it at cpp" in said.title
+
+
+def test_library_calls_far_from_what_they_need_are_not_called_healthy(softmax: Case) -> None:
+    """A convolution of one channel: 235 Gflop/s where the machine reaches 50,000."""
+    (graph,) = softmax.graphs
+    told = {}
+    for flops in (1, 10**12):
+        calls = tuple(
+            replace(item, role="library", bytes=2_000, flops=flops, ms=1.0) for item in graph.launches
+        )
+        case = replace(softmax, graphs=(replace(graph, launches=calls),))
+        said = healthy(case, make_ledger(case), replace(open_account(case, make_ledger(case)), parts=()))
+        assert said is not None
+        told[flops] = said
+    assert told[1].rule == "nothing_found" and "its library calls take" in told[1].title
+    assert "library calls take" not in told[10**12].title
 
 
 def test_a_profile_of_a_slower_machine_says_nothing_of_what_kernels_take(convmixer: Path) -> None:

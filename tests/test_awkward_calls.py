@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.explain.case import Case, Launch
+from inspector.explain.filters import MOST_TERMS
 from inspector.explain.gather import gather
 from inspector.explain.rules import awkward_calls
 from inspector.explain.rules.awkward_calls import awkward
@@ -117,7 +118,7 @@ def test_long_filters_are_for_transforms_on_a_cpu() -> None:
     call = node("y", (1, 1, 47281), "convolution.default", "x", "w", *rest)
     assert said(x, w, call, gpu=False) == "1 channel each by itself over 720 taps"
     assert not said(x, w, call, gpu=True)
-    assert not said(x, node("w", (1, 1, 63)), call, gpu=False)
+    assert said(x, node("w", (1, 1, 63)), call, gpu=False) == "one channel over 63 taps", "as a sum"
     # Channels that are mixed: a matrix product each does as well from some hundred pairs on.
     many = node("x", (1, 6, 4000))
     assert said(many, node("w", (12, 1, 2048)), call, gpu=False) == "12 channels of 1 each over 2048 taps"
@@ -125,6 +126,58 @@ def test_long_filters_are_for_transforms_on_a_cpu() -> None:
     for taps, out in ((255, 12), (256, 64)):
         assert not said(many, node("w", (out, 6, taps)), call, gpu=False)
     assert not said(node("x", (1, 64, 48000)), node("w", (64, 64, 720)), call, gpu=False)
+
+
+@pytest.mark.parametrize(
+    ("weight", "stride", "told"),
+    [
+        ((1, 1, 3, 3), "[1, 1]", "one channel over 3x3 taps"),
+        ((1, 1, 1, 25), "[1, 1]", "one channel over 1x25 taps"),
+        ((1, 1, 5, 1, 1), "[1, 1, 1]", "one channel over 5x1x1 taps"),
+        ((1, 1, 15), "[1]", "one channel over 15 taps"),
+        ((3, 1, 3, 3), "[1, 1]", "3 channels each by itself over 3x3 taps"),
+        ((3, 1, 5, 5), "[1, 1]", "3 channels each by itself over 5x5 taps"),
+        ((3, 1, 7, 7), "[1, 1]", ""),
+        ((1, 1, 12, 12), "[1, 1]", ""),
+        ((1, 1, 1, 1), "[1, 1]", ""),
+        ((1, 1, 3, 3), "[2, 2]", ""),
+        ((1, 1, 3, 3), "[1, 2]", ""),
+        ((3, 3, 3, 3), "[1, 1]", ""),
+        ((2, 1, 3, 3), "[1, 1]", ""),
+        (("s0", 1, 3, 3), "[1, 1]", ""),
+    ],
+)
+def test_filters_of_images_that_mix_no_channels(weight: tuple[Size, ...], stride: str, told: str) -> None:
+    """On a CPU a sum of shifted products is faster: backward, too, of one channel, and else in inference."""
+    shape = (8, 1 if weight[0] == 2 else weight[0], *[256] * (len(weight) - 2))
+    x, w, grad = node("x", shape), node("w", weight), node("grad", shape)
+    rest = ("None", stride, "[0]", "[1]", "False", "[0]", "1")
+    call = node("y", shape, "convolution.default", "x", "w", *rest)
+    assert said(x, w, call, gpu=False) == told
+    assert not said(x, w, call, gpu=True)
+    back = node("back", (), "convolution_backward.default", "grad", "x", "w", *rest)
+    assert said(x, w, grad, back, gpu=False) == (told if weight[0] == 1 else "")
+    nodes = {each.name: each for each in (x, w, call)}
+    found = awkward(call, nodes, False)
+    assert found is None or found.inference == (weight[0] != 1)
+
+
+def test_what_helps_in_inference_alone_is_not_told_of_what_is_trained(corpus: Path) -> None:
+    x, w = node("x", (8, 3, 256, 256)), node("w", (3, 1, 3, 3))
+    rest = ("None", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "3")
+    call = node("y", (8, 3, 254, 254), "convolution.default", "x", "w", *rest)
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    assert own.artifacts.fx_after is not None
+    launch = replace(own.launches[0], role="library", fx=("y",), ms=4.0)
+    for phase in ("inference", "forward"):
+        fx = replace(own.artifacts.fx_after, nodes=(x, w, call))
+        artifacts = replace(own.artifacts, fx_after=fx, phase=phase)
+        graph = replace(own, artifacts=artifacts, launches=(launch,))
+        assert bool(list(awkward_calls.find(replace(case, graphs=(graph,))))) == (phase == "inference")
+        # Sums of hundreds of terms take minutes to compile.
+        many = replace(graph, launches=(launch,) * (MOST_TERMS // 9 + 1))
+        assert not list(awkward_calls.find(replace(case, graphs=(many,))))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.explain.cpp_loops import loop_nests
+from inspector.explain.cpp_loops import counted_nests, loop_nests
 from inspector.explain.estimate import SCALAR_HEAVY_NS, SCALAR_NS, VECTOR_HEAVY_NS, VECTOR_NS, point_ns
 from inspector.model.schedule import Buffer, Layout, LoopBody, SchedulerNode
 from inspector.model.source import LineSpan
@@ -61,3 +61,14 @@ def test_functions_take_what_they_take_in_vectors(lines: tuple[str, ...], dtype:
     assert point_ns(leaf, vectorised=True) == pytest.approx(ns + VECTOR_NS)
     functions = sum("load(" not in line for line in lines)
     assert point_ns(leaf, vectorised=False) == pytest.approx(SCALAR_HEAVY_NS * functions + SCALAR_NS)
+
+
+def test_loops_over_symbolic_sizes_have_what_the_others_leave() -> None:
+    """Of a kernel of 1,000 points with a loop of 400: 300 are each other's."""
+    head = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>({}); x0+=1L)\n"
+    loop = head + "{{\nauto tmp0 = x0;\n}}\n"
+    source = loop.format("400L") + loop.format("ks0") + loop.format("ks1")
+    assert [nest.points for nest in counted_nests(source, 1000)] == [400, 300, 300]
+    assert [nest.points for nest in counted_nests(source, 100)] == [400, 1, 1]
+    assert [nest.points for nest in counted_nests(source, None)] == [400, None, None]
+    assert counted_nests(loop.format("400L"), 7) == loop_nests(loop.format("400L"))

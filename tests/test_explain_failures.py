@@ -82,6 +82,23 @@ def test_a_break_says_what_runs_between_the_pieces_where_that_is_most_of_a_call(
     assert "of a call" not in told.title and told.severity == "low"
 
 
+def test_breaks_that_torch_asks_for_stand_behind_the_programs_own(failed: Path) -> None:
+    """Around an optimizer's step there is nothing to take out of the program."""
+    case = gather(Run.open(failed / "c_lstm.run"))
+    step, line = SourceLocation("c_lstm.py", 11), SourceLocation("c_lstm.py", 10)
+    torchs = SourceLocation("/x/site-packages/torch/optim/optimizer.py", 79)
+    asked = GraphBreak(torchs, "Call to `torch._dynamo.graph_break()`", (step, torchs), "1/0", False, 1, "")
+    own = replace(asked, location=line, frames=(line,), reason="Unsupported Tensor.backward() call")
+    case = replace(case, facts=replace(case.facts, given_up=(), graph_breaks=(asked, asked, own)), events=())
+    (told,) = graph_breaks.find(case)
+    assert "at c_lstm.py:10" in told.title and "Unsupported Tensor.backward() call" in told.title
+    (told,) = graph_breaks.find(replace(case, facts=replace(case.facts, graph_breaks=(asked,))))
+    assert told.advice.startswith("nothing here: torch breaks its graphs there on purpose")
+    mine = replace(asked, location=line, frames=(line,))
+    (told,) = graph_breaks.find(replace(case, facts=replace(case.facts, graph_breaks=(mine,))))
+    assert told.advice == "remove the call of torch._dynamo.graph_break()"
+
+
 def test_what_all_frames_run_in_eager_is_said_of_the_first(
     failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,14 +13,24 @@ from typing import Any, cast
 import pytest
 from explaining import bare
 
+from inspector.analysis.calls import CallPayOff
 from inspector.analysis.phases import WITH, WITHOUT, Meant, in_meant, main_calls, main_phase, of_meant
+from inspector.analysis.steady import OTHERS
 from inspector.capture import profiles
 from inspector.capture.profiles import plan_calls, plan_profile
 from inspector.capture.recorder.journal import SIZES_LIMIT, Entry
 from inspector.explain.engine import explain_case
-from inspector.explain.sized_calls import losing_calls
-from inspector.explain.times import graph_times, measured_times, steady_call_ms
-from inspector.model.calls import CompiledCallable, GraphRuns, ProcessCalls, SteadySpan, VariantRun
+from inspector.explain.sized_calls import RECOMPILE_LIMIT, few_sizes, losing_calls
+from inspector.explain.times import Times, graph_times, measured_times, steady_call_ms
+from inspector.model.calls import (
+    CallGroup,
+    CompiledCallable,
+    GraphRuns,
+    ProcessCalls,
+    Steady,
+    SteadySpan,
+    VariantRun,
+)
 from inspector.present.answer import headline
 from inspector.readers.run import Run
 
@@ -183,6 +193,16 @@ def test_what_calls_of_the_other_kind_lose_is_told_and_is_no_part_of_the_account
     mean = replace(case, times=replace(times, meant=Meant()))
     (told,) = losing_calls(mean, "slower_than_eager", "see")
     assert told.cost_ms == pytest.approx(4.0 / 3) and len(told.claims) == 1
+
+
+@pytest.mark.parametrize(("sizes", "few"), [(3, True), (RECOMPILE_LIMIT, True), (RECOMPILE_LIMIT + 1, False)])
+@pytest.mark.parametrize("others", [False, True])
+def test_each_size_is_compiled_for_where_torch_would_not_give_up(sizes: int, few: bool, others: bool) -> None:
+    took = Steady(5.0, 0.1, 30)
+    alike = [(WITH, f"8x{number}") for number in range(sizes - others)] + [(WITH, *OTHERS)] * others
+    groups = [CallGroup(each, (each,), took, took, "same") for each in alike]
+    case = bare(Times(by_sizes=cast(CallPayOff, SimpleNamespace(groups=groups))))
+    assert few_sizes(case) == (few and not others)
 
 
 def _after_each_other() -> tuple[CompiledCallable, ...]:

@@ -213,6 +213,12 @@ def test_a_loop_of_a_kernel_may_follow_from_weights_alone(corpus: Path) -> None:
     made = [parts[launch.call.index] for launch in own.launches if launch.role == "generated"]
     assert made and all(part == pytest.approx(1.0) for part in made), "library calls have no loops"
     assert not any(leaf_parts(own, frozenset()).values())
+    # What only lays out a weight for a library that is called with it.
+    given = frozenset(access.buffer for node in own.fusion.nodes for access in node.reads)
+    called = tuple(replace(launch, role="library") for launch in own.launches)
+    for inputs, part in ((given, 1.0), (frozenset[str](), 0.0)):
+        laid = leaf_parts(replace(own, launches=called), frozenset(), inputs)
+        assert max(laid.values()) == pytest.approx(part)
     some = [leaf_parts(own, frozenset(node.fx)) for node in own.fusion.nodes]
     assert any(0.0 < part < 1.0 for parts in some for part in parts.values())
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from inspector.model.account import Interval
 
 from .case import Case, GraphCase, Launch
-from .cpp_loops import loop_nests, starts_threads
+from .cpp_loops import counted_nests, starts_threads
 from .estimate import FACTOR, memory_ms, peak
 
 STORED_NS = 10.0
@@ -53,9 +53,8 @@ def _stored(case: Case, graph: GraphCase, launch: Launch) -> int:
     if graph.gpu or launch.role != "generated" or launch.call.kind != "cpp":
         return 0
     bools, elements = set(_BOOLS.findall(launch.source)), 0
-    for nest in loop_nests(launch.source) if bools else ():
+    for nest in counted_nests(launch.source, launch.points) if bools else ():
         if nest.vectorised:
-            points = nest.points if nest.points is not None else (launch.points or 0)
             # What is left over behind the vectors has the same pointers once more.
-            elements += points * len(bools.intersection(_STORED.findall(nest.text)))
+            elements += (nest.points or 0) * len(bools.intersection(_STORED.findall(nest.text)))
     return elements

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from inspector.frozen import dataclass
@@ -95,6 +96,18 @@ def loop_nests(source: str) -> tuple[LoopNest, ...]:
             number = last
         number += 1
     return tuple(nests)
+
+
+def counted_nests(source: str, points: int | None) -> tuple[LoopNest, ...]:
+    """The same with the points of each, of a kernel of so many: what others leave of them is of those over
+    symbolic sizes, each as much."""
+    nests = loop_nests(source)
+    known = [nest.points for nest in nests if nest.points is not None]
+    if points is None or len(known) == len(nests):
+        return nests
+    unknown = len(nests) - len(known)
+    rest = max(points - sum(known), unknown) // unknown
+    return tuple(nest if nest.points is not None else replace(nest, points=rest) for nest in nests)
 
 
 def starts_threads(source: str) -> bool:
@@ -209,14 +222,26 @@ def _sum(points: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(points) else None
 
 
+def _apart(text: str, name: str) -> bool:
+    """Whether a loop reads what does not lie side by side along it: that is short in a dimension which is not
+    the last, as where channels are laid last for a convolution."""
+    # loadu(in_ptr0 + static_cast<int64_t>(x2 + 36864L*x1 + 36864L*x1_inner), ...
+    far = re.compile(rf"\*{name}(?:_inner|_tail)?\b")
+    return any("in_ptr" in line and far.search(line) is not None for line in text.split("\n"))
+
+
 def _nest(text: str, line: int) -> LoopNest:
     filled = last = None
+    short = ""
     for match in _LOOP.finditer(text):
         bound, steps = _bound(match), _NUMBER.findall(match["step"])
         last = match if match["name"].startswith("x") else last
         own = match["name"].startswith("x") and _NUMBER.findall(match["start"]) == ["0"]
         if own and bound and steps and bound < int(steps[0]):
             filled = (bound, int(steps[0]))
+            short = match["name"]
+    if filled is not None and _apart(text, short):
+        filled = None
     vectorised = has_vectors(text)
     divisions = _divisions(text) if vectorised else 0
     lanes = _LANES.search(text) if vectorised else None

@@ -193,13 +193,20 @@ def _as_lost(finding: Finding, case: Case, rule: Rule, account: Account) -> Find
 def _stage(rule: Rule, finding: Finding, account: Account) -> Stage:
     """Where the finding belongs. What knows why the compiler's code takes long, and is of blocks that lose as
     much against eager, is why these lose it, and stands among the places that do; a place of which others
-    know as much as it does not stands behind them."""
+    know as much as it does not stands behind them, and one that is slow where they know half as much."""
     stage = rule.stage_of(finding)
-    if rule.place_only and stage is Stage.LOST:
-        own = {claim.block: claim.ms[1] for claim in finding.claims if claim.block is not None}
-        known = sum(part.claimed_ms[1] - own[part.block] for part in account.parts if part.block in own)
-        return Stage.CODE if own and known >= sum(own.values()) else stage
-    if stage is not Stage.CODE or rule.place_only:
+    if rule.place_only and stage in (Stage.LOST, Stage.CODE):
+        own: dict[object, float] = {place_of(claim): claim.ms[1] for claim in finding.claims}
+        own.pop("", None)
+        claimed = [
+            (sum(own.get(place, 0.0) for place in (part.block, *part.launches)), part.claimed_ms[1])
+            for part in account.parts
+        ]
+        known = sum(most - mine for mine, most in claimed if mine)
+        if stage is Stage.LOST:
+            return Stage.CODE if own and known >= sum(own.values()) else stage
+        return Stage.BOUND if own and known >= MOST * sum(own.values()) else stage
+    if stage is not Stage.CODE:
         return stage
     lost: dict[object, float] = {}
     for part in account.parts:

@@ -77,9 +77,12 @@ def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
             )
 
 
-def leaf_parts(graph: GraphCase, constant: frozenset[str]) -> dict[int, float]:
-    """Number of each launch -> the part of it, 0 to 1 by bytes, whose loops make `constant` nodes alone: a
-    kernel has what one convolution reads beside what the next one's weight is made of."""
+def leaf_parts(
+    graph: GraphCase, constant: frozenset[str], inputs: frozenset[str] = frozenset()
+) -> dict[int, float]:
+    """Number of each launch -> the part of it, 0 to 1 by bytes, whose loops make `constant` nodes alone, or
+    lay out anew for a library what they read of `inputs` alone: a kernel has what one convolution reads
+    beside what the next one's weight is made of."""
     # A loop that makes a weight for a convolution stands for that, too, which a library computes.
     called = {name for launch in graph.launches if launch.role in CALLED for name in launch.fx}
     made: dict[str, list[NodeTraffic]] = defaultdict(list)
@@ -91,7 +94,10 @@ def leaf_parts(graph: GraphCase, constant: frozenset[str]) -> dict[int, float]:
         weights = [(node.bytes_read or 0) + (node.bytes_written or 0) for node in nodes]
         whole = sum(weights)
         works = [[name for name in node.fx if name not in called and computes(fx, name)] for node in nodes]
-        alone = [bool(work) and constant.issuperset(work) for work in works]
+        alone = [
+            constant.issuperset(work) if work else bool(node.reads) and inputs.issuperset(_read(node))
+            for node, work in zip(nodes, works, strict=True)
+        ]
         own[group] = (
             sum(w for w, is_alone in zip(weights, alone, strict=True) if is_alone) / whole if whole else 0.0
         )
@@ -99,6 +105,10 @@ def leaf_parts(graph: GraphCase, constant: frozenset[str]) -> dict[int, float]:
         launch.call.index: sum(own.get(name, 0.0) * share for name, share in shares_of(graph, launch).items())
         for launch in graph.launches
     }
+
+
+def _read(node: NodeTraffic) -> Iterable[str]:
+    return (access.buffer for access in node.reads)
 
 
 def computes(fx: Mapping[str, FxNode], name: str) -> bool:

@@ -119,6 +119,11 @@ def bytes_ms(machine: Machine, graph: GraphCase, launch: Launch, count: int) -> 
     return whole * count / moved if moved else 0.0
 
 
+def hidden_bytes(machine: Machine, graph: GraphCase, launch: Launch) -> bool:
+    """Whether its arithmetic may hide what its bytes take, by what is expected of that."""
+    return (launch.expected_ms or 0.0) > FACTOR * bytes_ms(machine, graph, launch, launch.bytes or 0)
+
+
 def bounded_by_bytes(machine: Machine, graph: GraphCase, launch: Launch) -> bool:
     """Whether a generated launch may take as long as it does for its bytes: fewer of them would make nothing
     shorter where it takes longer, or where by a table its arithmetic surely does (the roofline)."""

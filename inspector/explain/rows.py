@@ -55,7 +55,8 @@ _RUNNING_SUMS = (
 @dataclass(frozen=True, slots=True)
 class Awkward:
     """What a library does badly (a kind's name), on what, how to do without, and what part of the time that
-    saves. `opaque` is advice that Inductor can't look into."""
+    saves. `opaque` is advice that Inductor can't look into, `inference` one that helps where nothing is
+    trained; `terms` counts those of a sum that it advises to write out."""
 
     kind: str
     given: str
@@ -63,6 +64,8 @@ class Awkward:
     saved: Interval
     why: str = "which libraries do badly"
     opaque: bool = False
+    inference: bool = False
+    terms: int = 0
 
 
 def rows(name: str, node: FxNode, nodes: Mapping[str, FxNode], shape: Shape, threads: int) -> Awkward | None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inspector.analysis.steady import OTHERS
 from inspector.explain.block_words import calls_text
 from inspector.explain.case import Case
 from inspector.explain.claims import on_whole
 from inspector.explain.rule import severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
+
+RECOMPILE_LIMIT = 8
+"""Sizes that a function is compiled for before torch gives up (torch/_dynamo/config.py: recompile_limit)."""
+
+
+def few_sizes(case: Case) -> bool:
+    """Whether each size that its calls have can be compiled for; true where the recorder saw no others."""
+    calls = case.times.by_sizes
+    sizes = {sizes for group in calls.groups for sizes in group.alike} if calls is not None else set()
+    return len(sizes) <= RECOMPILE_LIMIT and not any(set(OTHERS) <= set(each) for each in sizes)
 
 
 def losing_calls(

@@ -15,7 +15,7 @@ from inspector.analysis.dataflow import operator
 from inspector.analysis.index_ranges import IndexReader
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.cpp_loops import loop_nests
+from inspector.explain.cpp_loops import counted_nests
 from inspector.explain.estimate import ATOMIC_NS, FACTOR
 from inspector.explain.launches import indexed_by_data
 from inspector.explain.least import Machine, least_of, machine_of
@@ -83,10 +83,9 @@ def find(case: Case) -> Iterable[Finding]:
         own = True
         part = 1.0
         if not graph.gpu:
-            nests = loop_nests(launch.source)
+            nests = counted_nests(launch.source, launch.points)
             weights = [
-                float(nest.points or launch.points or 0)
-                * (ATOMIC_NS if nest.atomic else 0.5 if nest.vectorised else 1.0)
+                float(nest.points or 0) * (ATOMIC_NS if nest.atomic else 0.5 if nest.vectorised else 1.0)
                 for nest in nests
             ]
             atomic = [weight for nest, weight in zip(nests, weights, strict=True) if nest.atomic]

@@ -1,7 +1,7 @@
 """Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
-few or where nobody reads the places, Fourier transforms of a length with a large prime factor, depthwise
-convolutions over a few taps or over many, means over large windows, some operators on complex numbers, bases
-that are made whole and not read.
+few or where nobody reads the places, Fourier transforms of a length with a large prime factor, convolutions
+of one channel, of channels each by itself over a few taps or over many, means over large windows, some
+operators on complex numbers, bases that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -19,6 +19,7 @@ from inspector.explain.case import CALLED, Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, on_complex, saved_by_fusing
 from inspector.explain.estimate import GPU_KERNEL_MS
+from inspector.explain.filters import MOST_TERMS, filtered
 from inspector.explain.least import REACHED, machine_of
 from inspector.explain.rows import MANY, Awkward, Shape, in_words, means, product, read_of, rows
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
@@ -35,15 +36,6 @@ LARGE_PRIME = 60
 """Lengths with a larger prime factor took 1.9 to 9.9 times as long as the next one without."""
 LONGEST = 1 << 24
 """Of transforms that are looked at: of a length that no program has, its factors take long to find."""
-FEW_TAPS = 4
-"""Of a depthwise convolution: written out, more of them win less."""
-_FILTERS: tuple[tuple[int, Interval], ...] = ((128, (0.5, 0.93)), (64, (0.1, 0.75)))
-"""Taps from which on a transform of all is faster on a CPU, and what it saved of what such a call takes.
-Of 33 it was slower."""
-MANY_TAPS, FEW_PAIRS = 256, 256
-"""Of channels in and out that are mixed: of 16 by 16 transforms were 6 times as fast, of 32 by 32 slower."""
-_ALL_FILTERS: Interval = (0.7, 0.95)
-"""Saved so where they are mixed: 3.6 to 18 times as fast."""
 _PRODUCTS: dict[bool, Interval] = {True: (0.75, 0.97), False: (0.6, 0.8)}
 """Saved of what a call takes, on a GPU and not: from the least to the most that was timed."""
 _COMPLEX_PRODUCTS: Interval = (0.2, 0.4)
@@ -51,12 +43,6 @@ _COMPLEX_PRODUCTS: Interval = (0.2, 0.4)
 as long."""
 _TRANSFORMS: Interval = (0.45, 0.9)
 """The same on both."""
-_CONVOLUTIONS: dict[tuple[bool, bool], Interval] = {
-    (True, False): (0.4, 0.7),
-    (True, True): (0.0, 0.5),
-    (False, True): (0.4, 0.65),
-}
-"""The same, by whether it runs on a GPU and is a backward. A forward on a CPU is as often slower so."""
 _COMPLEX: dict[str, tuple[Interval, str]] = {
     "abs": (
         (0.6, 0.85),
@@ -126,6 +112,7 @@ def find(case: Case) -> Iterable[Finding]:
     for graph in case.graphs:
         nodes = _sized(graph)
         saved = saved_by_fusing(graph) if graph.gpu and has_complex(nodes) else {}
+        told_here: list[_Item] = []
         for launch in graph.launches if graph.runs else ():
             numbers = on_complex(graph, launch)
             found = None
@@ -133,6 +120,8 @@ def find(case: Case) -> Iterable[Finding]:
                 made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
                 told = (awkward(node, nodes, graph.gpu, threads) for node in made)
                 found = next(filter(None, told), None)
+            if found is not None and found.inference and graph.artifacts.phase != "inference":
+                found = None
             if found is not None and found.opaque and graph.artifacts.phase == "forward":
                 # What is kept for a backward is divided anew around what Inductor can't look into.
                 found = replace(found, saved=(0.0, found.saved[1]))
@@ -145,7 +134,11 @@ def find(case: Case) -> Iterable[Finding]:
             if found is None and saved and numbers and _copies(launch, nodes):
                 found = replace(_ON_COMPLEX, saved=(0.0, 1.0))
             if found is not None:
-                kinds[found.kind].append((graph.ms(launch), graph, launch, found))
+                told_here.append((graph.ms(launch), graph, launch, found))
+        terms = sum(item[3].terms for item in told_here)
+        for item in told_here:
+            if not item[3].terms or terms <= MOST_TERMS:
+                kinds[item[3].kind].append(item)
     for kind, items in _joined(kinds).items():
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
 
@@ -251,10 +244,7 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
     if name in ("_fft_r2c", "_fft_c2r", "_fft_c2c") and len(node.arguments) > 1:
         return _transforms(_shape(node) if name == "_fft_c2r" else shapes[0], node.arguments[1])
     if name in ("convolution", "convolution_backward"):
-        # (x, weight, bias, stride, padding, dilation, transposed, ...); a backward's gradient stands before.
-        back = name == "convolution_backward"
-        plain = node.arguments[3 + back : 7 + back : 3] == ("[1]", "False")
-        return _convolutions(*shapes[back:][:2], gpu=gpu, back=back) if plain else None
+        return filtered(node, shapes, gpu)
     if name == "_linalg_svd":
         whole = node.arguments[1:2] == ("True",)
         return (_bases(node, nodes, shapes[0], gpu) if whole else None) or _systems(name, shapes[0])
@@ -339,36 +329,6 @@ def _transforms(shape: Shape, dims: str) -> Awkward | None:
         f"pad to {next_smooth(length):,}, the next length of small factors, where it is free (the n of "
         "torch.fft's functions, as for a convolution), or cut to one",
         _TRANSFORMS,
-    )
-
-
-def _convolutions(given: Shape = (), weight: Shape = (), *, gpu: bool, back: bool) -> Awkward | None:
-    channels, each, taps = weight if len(weight) == 3 else (None, None, None)
-    if len(given) != 3 or channels is None or each is None or taps is None:
-        return None
-    alone = each == 1 and channels == given[1]
-    filters = next((part for least, part in _FILTERS if taps >= least), None) if alone else None
-    if not alone and taps >= MANY_TAPS and channels * each <= FEW_PAIRS:
-        filters = _ALL_FILTERS
-    if filters is not None and not gpu and not back:
-        own = plural(channels, "channel")
-        what = f"{own} each by itself" if alone else f"{own} of {each} each"
-        return Awkward(
-            "convolutions",
-            f"{what} over {taps} taps",
-            "multiply transforms, with n of small factors and no less than length + taps: torch.fft.irfft("
-            "torch.fft.rfft(x, n) * torch.fft.rfft(w.flip(-1), n), n)[..., taps - 1 : length]",
-            filters,
-        )
-    saved = _CONVOLUTIONS.get((gpu, back))
-    if saved is None or not alone or channels == 1 or not 1 < taps <= FEW_TAPS:
-        return None
-    return Awkward(
-        "convolutions",
-        f"{channels:,} channels each by itself over {taps} taps",
-        "write it as a sum of shifted products, which Inductor makes one kernel of: "
-        "sum(w[:, 0, i, None] * padded[..., i:i + length] for i in range(taps))",
-        saved,
     )
 
 

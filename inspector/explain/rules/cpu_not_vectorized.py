@@ -17,7 +17,7 @@ from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
-from inspector.explain.cpp_loops import DIVISION, GAIN, LONG_LAST, LoopNest, loop_nests
+from inspector.explain.cpp_loops import DIVISION, GAIN, LONG_LAST, LoopNest, counted_nests
 from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.in_vain import KEPT_PADDING, PADDED
 from inspector.explain.launches import code_line
@@ -123,18 +123,18 @@ def find(case: Case) -> Iterable[Finding]:
     for graph, launch in case.launches():
         if graph.gpu or launch.role != "generated" or launch.call.kind != "cpp":
             continue
-        nests = loop_nests(launch.source)
-        weights = [_weight(nest, launch) for nest in nests]
-        whole = sum(weights) + sum(_drawing(nest, launch) for nest in nests)
+        nests = counted_nests(launch.source, launch.points)
+        weights = [_weight(nest) for nest in nests]
+        whole = sum(weights) + sum(_drawing(nest) for nest in nests)
         for nest, weight in zip(nests, weights, strict=True):
-            if not (_scalar(nest, launch) and whole) or nest.atomic:
+            if not (_scalar(nest) and whole) or nest.atomic:
                 continue
             if nest.lanes or not _widened(case, graph, launch, nest):
                 # Vectors win no more than what lies above moving the bytes.
                 least = max(launch.ms / GAIN, memory_ms(launch.bytes or 0, device, gpu=False))
                 saved = (launch.ms - least) * graph.runs * weight / whole
                 if nest.lanes == DIVISION:
-                    saved = min(saved, _dividing_ms(case, nest, launch) * graph.runs)
+                    saved = min(saved, _dividing_ms(case, nest) * graph.runs)
                 costly += [(saved, graph, launch, nest)] if saved > 0 else []
     if not costly:
         return
@@ -214,9 +214,8 @@ def _change(case: Case) -> Change:
     return ()
 
 
-def _scalar(nest: LoopNest, launch: Launch) -> bool:
-    points = nest.points if nest.points is not None else launch.points
-    return nest.scalar and bool(points)
+def _scalar(nest: LoopNest) -> bool:
+    return nest.scalar and bool(nest.points)
 
 
 def _widened(case: Case, graph: GraphCase, launch: Launch, nest: LoopNest) -> bool:
@@ -232,23 +231,20 @@ def _widened(case: Case, graph: GraphCase, launch: Launch, nest: LoopNest) -> bo
     return any(span is not None and first <= span.first <= last for span in spans)
 
 
-def _weight(nest: LoopNest, launch: Launch) -> float:
+def _weight(nest: LoopNest) -> float:
     """Relative time of one nest among those of a kernel."""
-    points = nest.points if nest.points is not None else (launch.points or 1)
     each = nest.statements + 10 * nest.heavy
-    return float(points) * max(each, 1) / (1.0 if nest.scalar else GAIN)
+    return float(nest.points or 1) * max(each, 1) / (1.0 if nest.scalar else GAIN)
 
 
-def _drawing(nest: LoopNest, launch: Launch) -> float:
+def _drawing(nest: LoopNest) -> float:
     """The same of the random numbers that it draws: these come one by one with vectors too."""
-    points = nest.points if nest.points is not None else (launch.points or 1)
-    return float(points) * len(_DRAWN.findall(nest.text)) * RANDOM_NS / SCALAR_NS
+    return float(nest.points or 1) * len(_DRAWN.findall(nest.text)) * RANDOM_NS / SCALAR_NS
 
 
-def _dividing_ms(case: Case, nest: LoopNest, launch: Launch) -> float:
+def _dividing_ms(case: Case, nest: LoopNest) -> float:
     """Of one run: what a nest's divisions take over those of floats."""
-    points = nest.points if nest.points is not None else (launch.points or 0)
-    return points * nest.divisions * DIVISION_NS / 1e6 / max(case.threads or 1, 1)
+    return (nest.points or 0) * nest.divisions * DIVISION_NS / 1e6 / max(case.threads or 1, 1)
 
 
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:

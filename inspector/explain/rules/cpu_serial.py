@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
-from inspector.explain.cpp_loops import loop_nests, starts_threads
+from inspector.explain.cpp_loops import counted_nests, starts_threads
 from inspector.explain.rule import Rule, Stage, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
 
@@ -28,7 +28,7 @@ def find(case: Case) -> Iterable[Finding]:
         if starts_threads(launch.source):
             parallel = True
             continue
-        points = max([nest.points or launch.points or 0 for nest in loop_nests(launch.source)], default=0)
+        points = max([nest.points or 0 for nest in counted_nests(launch.source, launch.points)], default=0)
         if points >= LEAST_POINTS:
             serial.append((graph.ms(launch), graph, launch))
     if not serial:

@@ -14,6 +14,7 @@ from itertools import islice
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches, on_whole
+from inspector.explain.least import Machine, bytes_ms, hidden_bytes, machine_of
 from inspector.explain.rule import NEARLY_ALL, Rule, Stage, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Claim
 from inspector.model.explain import KEEP_IN_PLACE, Finding, FindingHow, Trial
@@ -43,7 +44,12 @@ _Cost = tuple[float, int, GraphCase, Launch]
 
 def find(case: Case) -> Iterable[Finding]:
     """One finding for all graphs, as one setting keeps the writes of all in place."""
-    found = [(graph.fusion.rewritten, own) for graph in case.graphs if graph.runs and (own := _costs(graph))]
+    machine = machine_of(case)
+    found = [
+        (graph.fusion.rewritten, own)
+        for graph in case.graphs
+        if graph.runs and (own := _costs(machine, graph))
+    ]
     if not found:
         return
     found.sort(key=lambda both: -both[1][0][0])
@@ -78,8 +84,9 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _costs(graph: GraphCase) -> list[_Cost]:
-    """Of each launch, the most expensive first."""
+def _costs(machine: Machine, graph: GraphCase) -> list[_Cost]:
+    """Of each launch, the most expensive first: the part of its time that is of its bytes, and of one whose
+    arithmetic may hide these no more than they take by themselves."""
     wasted: Counter[str] = Counter()
     for item in graph.fusion.rewritten:
         wasted.update(dict(item.groups))
@@ -89,7 +96,10 @@ def _costs(graph: GraphCase) -> list[_Cost]:
         moved = sum(group.bytes_moved or 0 for group in groups)
         lost = sum(wasted[group.name] for group in groups)
         if moved and lost and launch.ms > 0:
-            costs.append((graph.ms(launch) * lost / moved, lost, graph, launch))
+            ms = launch.ms * lost / moved
+            if hidden_bytes(machine, graph, launch):
+                ms = min(ms, bytes_ms(machine, graph, launch, lost))
+            costs.append((ms * graph.runs, lost, graph, launch))
     return sorted(costs, key=lambda cost: -cost[0])
 
 

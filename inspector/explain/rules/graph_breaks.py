@@ -42,6 +42,8 @@ function between."""
 _CALLS = ("RNN", "LSTM", "disable", "skip")
 """What is left out is a function of its own, whose operators run between the graphs."""
 _BRANCH = "Data-dependent"
+_ASKED = ("graph_break()", "torch._dynamo.graph_break")
+_ON_PURPOSE = "nothing here: torch breaks its graphs there on purpose, and compiles what follows by itself"
 _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     (SCALARS, "keep the value a tensor, or capture it: torch._dynamo.config.capture_scalar_outputs = True"),
     (
@@ -52,7 +54,7 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
         ("print", "logging", "warnings"),
         ("take printing and logging out of the compiled function, or log outside it"),
     ),
-    (("graph_break()", "torch._dynamo.graph_break"), "remove the call of torch._dynamo.graph_break()"),
+    (_ASKED, "remove the call of torch._dynamo.graph_break()"),
     (
         ("disable", "skip_files", "skipped"),
         ("the called function is excluded from compiling: call it outside, or include it"),
@@ -92,9 +94,9 @@ def find(case: Case) -> Iterable[Finding]:
     for broken in breaks:
         often.update((broken.headline, (broken.headline, _users(broken))))
 
-    def seldom(broken: GraphBreak) -> tuple[int, int]:
+    def seldom(broken: GraphBreak) -> tuple[bool, int, int]:
         there = _users(broken)
-        return -often[broken.headline], -often[broken.headline, there]
+        return _of_torch(broken), -often[broken.headline], -often[broken.headline, there]
 
     for broken in sorted(breaks, key=seldom):
         place = _users(broken)
@@ -119,10 +121,7 @@ def find(case: Case) -> Iterable[Finding]:
     slower = case.times.ratio is not None and case.times.ratio < 1.0
     floor: Severity = "high" if slower or not case.graphs else "medium"
     theirs = bool(breaks) and all(_theirs(case, broken) for broken in breaks)
-    # torch breaks its own graphs on purpose, as around the step of an optimizer.
-    on_purpose = theirs and all(
-        broken.location and "/torch/" in broken.location.path and cure(broken) is None for broken in breaks
-    )
+    on_purpose = theirs and all(_in_torch(broken) and cure(broken) is None for broken in breaks)
     if theirs or (case.sides is not None and case.sides.joined.compiled is not None):
         floor = "low"
     how: ClaimHow = "measured" if outside is not None else "counted"
@@ -157,13 +156,24 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=None if on_purpose else cost or None,
         claims=() if on_purpose else claims,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
-        advice=cured or (_THEIRS if theirs else _advice(reasons, hints, _names(told))),
+        advice=cured
+        or (_ON_PURPOSE if told and all(map(_of_torch, told)) else "")
+        or (_THEIRS if theirs else _advice(reasons, hints, _names(told))),
         how="measured" if outside is not None else "estimated",
         share=None if on_purpose else share,
         change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons)
         or next(filter(None, map(hinted, _hints(broken for broken in breaks if broken not in asked))), None),
     )
+
+
+def _in_torch(broken: GraphBreak) -> bool:
+    return broken.location is not None and "/torch/" in broken.location.path
+
+
+def _of_torch(broken: GraphBreak) -> bool:
+    """Whether torch asks for it on purpose (torch/optim/optimizer.py: _use_grad_for_differentiable)."""
+    return _in_torch(broken) and any(word in broken.headline for word in _ASKED)
 
 
 def _users(broken: GraphBreak) -> SourceLocation | None:

@@ -9,8 +9,9 @@ import statistics
 from inspector.analysis.roofline import roof
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case
+from inspector.explain.estimate import FAR_OFF
 from inspector.explain.launches import busiest_line, fetched_bytes
-from inspector.explain.least import REACHED, Machine, achieved, machine_of
+from inspector.explain.least import REACHED, Machine, achieved, least_of, machine_of
 from inspector.explain.ledger import PARTS
 from inspector.explain.rule import source_evidence, timed
 from inspector.model.account import Account
@@ -38,7 +39,7 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     nothing = SURELY_NOTHING if account.claimed_ms[1] > account.noise_ms else NOTHING
     missing = _missing(case, ledger, account, nothing)
     operator, said = ("", "") if missing else _unbounded_operator(case)
-    if not missing and (slow := said or _far_from_memory(case)):
+    if not missing and (slow := said or _far_from_memory(case) or _far_library(case)):
         may = "" if said else _by_arithmetic(case)
         missing = f"{nothing}; {slow}, and what else bounds it was not measured{may}"
     title = missing or f"nothing worth changing: {_bound(case)}"
@@ -107,6 +108,23 @@ def _far_from_memory(case: Case) -> str:
     if not moved or not ms or little or _near(machine, moved, ms):
         return ""
     return f"its generated code {achieved(machine, moved, ms)}"
+
+
+def _far_library(case: Case) -> str:
+    """What libraries' calls take, where they take most of the kernels' time and are far from what their bytes
+    and arithmetic need: what they are given suits them badly."""
+    machine = machine_of(case)
+    calls = [
+        (graph.ms(item), least_of(machine, graph, item)[0][0] * graph.runs)
+        for graph, item in case.launches()
+        if machine.peaks is not None and item.role == "library" and item.measured and item.flops
+    ]
+    took, least = (sum(times) for times in zip(*calls, strict=True)) if calls else (0.0, 0.0)
+    if took < MOST * case.kernels_ms or took < FAR_OFF * least:
+        return ""
+    return (
+        f"its library calls take {duration(took)} for what their bytes and arithmetic need {duration(least)}"
+    )
 
 
 def _by_arithmetic(case: Case) -> str:

@@ -21,6 +21,7 @@ from inspector.explain.claims import on_launch
 from inspector.explain.launches import code_line
 from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
+from inspector.explain.sized_calls import few_sizes
 from inspector.model.account import Interval
 from inspector.model.code import Kernel
 from inspector.model.explain import Finding, Trial
@@ -89,7 +90,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=_BY_SIZES if first.by_sizes else _ADVICE,
         how="estimated" if first.by_sizes else how_timed(item.launch for item in items),
         share=share,
-        trial=Trial(dynamic=False) if first.by_sizes else None,
+        trial=Trial(dynamic=False) if first.by_sizes and few_sizes(case) else None,
     )
 
 

@@ -289,8 +289,9 @@ def _evidence(case: Case, largest: Sequence[Block]) -> Iterator[Evidence]:
                 found = True
                 yield program.evidence(lines[0])
     if not found:
-        # What has no name of its own in the program, as a product: where it was seen between the calls.
-        at = tuple(_seen_at(case, span)) if span is not None else ()
+        # What has no name of its own in the program, as a product: where it was seen between the calls. Where
+        # a GPU works, the host was seen at what it waited at, which need not be what the GPU did.
+        at = tuple(_seen_at(case, span)) if span is not None and not case.gpu else ()
         yield from at or (each for block in largest[:1] for each in block_evidence(case, block))
 
 

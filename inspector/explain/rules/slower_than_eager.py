@@ -21,7 +21,7 @@ from inspector.explain.rule import (
     lost_finding,
     timed,
 )
-from inspector.explain.sized_calls import losing_calls
+from inspector.explain.sized_calls import few_sizes, losing_calls
 from inspector.model.account import ROUNDING, Account, Claim, Part
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block
@@ -178,10 +178,14 @@ def _of_sizes(case: Case) -> Iterable[Finding]:
         for node in (graph.artifacts.fx_after.nodes if graph.artifacts.fx_after is not None else ())
         for size in (node.meta.shape if node.meta is not None else ())
     )
-    if symbolic:
+    if symbolic and not few_sizes(case):
+        advice = "compiled for any size, of too many to compile for each: pad to a few sizes, and time it"
+        yield from losing_calls(case, "slower_than_eager", advice)
+    elif symbolic:
         advice = "compiled for any size; dynamic=False compiles for each"
-        return losing_calls(case, "slower_than_eager", advice, trial=Trial(dynamic=False))
-    return losing_calls(case, "slower_than_eager", "capture these calls alone, and explain that run")
+        yield from losing_calls(case, "slower_than_eager", advice, trial=Trial(dynamic=False))
+    else:
+        yield from losing_calls(case, "slower_than_eager", "capture these calls alone, and explain that run")
 
 
 def find(case: Case) -> Iterable[Finding]:

@@ -37,6 +37,9 @@ _REMOVE = (
 _FREEZE = f"; what follows from a module's parameters alone {_FREEZING} = True works out when it compiles"
 
 
+_LAID_OUT = "layouts for a library"
+
+
 class _Costly(NamedTuple):
     """A launch with the `part` of it that follows from unchanged inputs, and the milliseconds of a call that
     would be saved; by which operators, and on which lines."""
@@ -71,7 +74,7 @@ def _costs(case: Case, graph: GraphCase, every: frozenset[str], never: frozenset
     follows from no input at all is `constant_work`'s."""
     nodes = graph.artifacts.fx_nodes
     own, others = constant_parts(graph, every), constant_parts(graph, never)
-    loops = leaf_parts(graph, every - never)
+    loops = leaf_parts(graph, every - never, graph.same_inputs)
     for launch in graph.launches:
         names = [name for name in (shown(name, nodes) for name in launch.fx) if computes(nodes, name)]
         number = launch.call.index
@@ -87,7 +90,7 @@ def _costs(case: Case, graph: GraphCase, every: frozenset[str], never: frozenset
             lines = tuple(line for item in items for line in item.sources)
         else:
             made = [nodes[name] for name in names if name in every - never]
-            operators = tuple(operator(node.target) for node in made)
+            operators = tuple(operator(node.target) for node in made) or (_LAID_OUT,)
             lines = tuple(node.source for node in made if node.source is not None)
             ms = interval(graph.ms(launch) * part_of_loops, "estimated")
         yield _Costly(ms, max(part, part_of_loops), launch, operators, lines)

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
-from inspector.explain.estimate import FACTOR
-from inspector.explain.least import Machine, bounded_by_bytes, bytes_ms, machine_of
+from inspector.explain.least import Machine, bounded_by_bytes, bytes_ms, hidden_bytes, machine_of
 from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.account import Claim
 from inspector.model.explain import Evidence, Finding, Trial
@@ -115,9 +114,7 @@ def _claims(
 ) -> tuple[Claim, ...]:
     """What each may save; surely nothing of one whose arithmetic may hide it, by what is expected of that."""
     hidden = {
-        (graph.name, launch.call.index)
-        for graph, launch, _ in costs
-        if (launch.expected_ms or 0.0) > FACTOR * bytes_ms(machine, graph, launch, launch.bytes or 0)
+        (graph.name, launch.call.index) for graph, launch, _ in costs if hidden_bytes(machine, graph, launch)
     }
     return tuple(
         replace(claim, ms=(0.0, claim.ms[1])) if (claim.graph, claim.call) in hidden else claim
