@@ -402,11 +402,18 @@ def test_what_knows_why_a_block_loses_stands_among_the_places_that_do() -> None:
     assert stage(code, replace(of_launch, call=4)) is Stage.CODE
     assert stage(code, on_block(2, 9.0, "profiled", "least")) is Stage.CODE
     assert stage(code, on_whole(50.0, "measured", "eager")) is Stage.CODE
-    assert stage(replace(code, place_only=True), of_launch) is Stage.CODE
+    # A place that is slow, of which others know half as much as it claims: it stands behind them.
+    slow = replace(code, place_only=True)
+    assert stage(slow, of_launch) is Stage.CODE
+    for mine, behind in ((75.0, True), (76.0, False)):
+        claims = (replace(of_launch, ms=(0.0, mine)), Claim(None, "least", (0.0, 1.0), "profiled", "g", 9))
+        assert (stage(slow, *claims) is Stage.BOUND) == behind
     assert stage(place, on_block(1, 12.5, "profiled")) is Stage.LOST
     # Of 113 ms that are claimed 40 are its own, of another 113 all but 40.
     assert stage(place, on_block(0, 40.0, "profiled")) is Stage.CODE
     assert stage(place, on_block(0, 73.0, "profiled")) is Stage.LOST
+    both = (on_block(0, 40.0, "profiled"), on_whole(90.0, "measured", "eager"))
+    assert stage(place, *both) is Stage.CODE, "of its block: what the whole call lost is no place"
     assert stage(place, on_whole(12.5, "measured", "eager")) is Stage.LOST
 
 

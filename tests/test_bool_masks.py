@@ -69,6 +69,21 @@ def test_masks_that_are_stored_take_their_time(case: Case) -> None:
     assert "-ftree-loop-vectorize" in finding.advice
 
 
+def test_masks_of_symbolic_sizes_are_what_the_other_loops_leave(case: Case) -> None:
+    """Two loops of a poker hand's had all points of the kernel each, and a share of what it took."""
+    (graph,) = case.graphs
+    source = SOURCE.format(type="bool").replace(
+        "x0<static_cast<int64_t>(1048576L)", "x0<static_cast<int64_t>({})"
+    )
+    head, loop = source.split("        #pragma omp for\n")
+    known, unknown = loop.rsplit("    }\n}", 1)[0].replace("{}", "1000L"), loop.replace("{}", "16L*ks0")
+    two = f"{head}        #pragma omp for\n{known}        #pragma omp for\n{unknown}"
+    own = tuple(replace(item, points=1400) for item in graph.launches)
+    changed = replace(case, graphs=(replace(graph, launches=own),))
+    (finding,) = told(changed, two, 9.0)
+    assert "in masks of 2,800 elements" in finding.title
+
+
 def test_no_more_than_a_kernel_takes_beyond_its_bytes(case: Case) -> None:
     """As where a compiler made vectors of these loops."""
     (finding,) = told(case, SOURCE.format(type="bool"), 2.0)

@@ -22,7 +22,7 @@ from inspector.explain.rules import cudagraphs_per_size, slower_than_eager, tf32
 from inspector.explain.times import Times
 from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
-from inspector.model.explain import Finding
+from inspector.model.explain import Finding, Trial
 from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.logs import LogRecord
 from inspector.model.schedule import Buffer, Layout, LoopBody, SchedulerNode
@@ -202,6 +202,29 @@ def test_graphs_recorded_for_each_size_are_the_cause_where_calls_of_a_size_lose(
     started = time.process_time()
     assert cudagraphs_per_size.per_size(flood) is None
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(("number", "few"), [(3, True), (12, False)])
+def test_calls_of_a_size_that_lose_are_compiled_for_each_where_there_are_few(
+    corpus: Path, number: int, few: bool
+) -> None:
+    """Of a network on crystals of any size each would have met torch's limit."""
+    case = gather(Run.open(corpus / "h200-torch2.11" / "cudagraphs"))
+    (graph,) = case.graphs[:1]
+    fx = graph.artifacts.fx_after
+    assert fx is not None and fx.nodes[0].meta is not None
+    meta = replace(fx.nodes[0].meta, shape=("s0", 8))
+    symbolic = replace(fx, nodes=(replace(fx.nodes[0], meta=meta), *fx.nodes[1:]))
+    graph = replace(graph, artifacts=replace(graph.artifacts, fx_after=symbolic))
+    rows = [(f"{8 + size}x512", 9.0 - size / 10, 7) for size in range(number)]
+    calls = compared(
+        sized(("9x1", 1.0, 70), *rows), sized(("9x1", 4.0, 70), *((name, 4.0, 7) for name, _, _ in rows))
+    )
+    times = replace(case.times, by_sizes=calls, outcome="faster")
+    case = replace(case, times=times, graphs=(graph,))
+    told = [item for item in slower_than_eager.RULE.find(case) if "slower in" in item.title]
+    assert told and all((item.trial == Trial(dynamic=False)) == few for item in told)
+    assert all(("pad to a few sizes" in item.advice) == (not few) for item in told)
 
 
 def test_without_kernel_times_the_hosts_side_is_not_called_the_kernels(softmax: Case) -> None:

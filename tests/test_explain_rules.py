@@ -31,7 +31,7 @@ from inspector.explain.estimate import (
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import _launch, gathers, indexed_by_data, is_copy
-from inspector.explain.least import least_of, machine_of
+from inspector.explain.least import bytes_ms, least_of, machine_of
 from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import Program, read_program
@@ -637,6 +637,11 @@ def test_what_rewrites_whole_tensors_may_be_all_that_it_loses_against_eager(prof
     assert len(told(1.0, half, graphs=2)) == 2
     # A few of its bytes are no reason for all that it lost.
     assert told(0.2, moved // 8) == [(None, "least", pytest.approx(0.125), pytest.approx(0.125))]
+    # What its arithmetic may hide takes no more than by itself (claimed 0.23 to 0.46 of 1.7 ms, saved 0.02).
+    launch = replace(launch, expected_ms=1e3)
+    alone = bytes_ms(machine_of(profiled), graph, replace(launch, bytes=moved), half)
+    assert told(1.0, half) == [(None, "least", pytest.approx(alone), pytest.approx(alone))]
+    assert 0 < alone < 0.4
 
 
 def test_additions_on_a_cpu_claim_what_aten_saved_where_both_were_timed(corpus: Path) -> None:
@@ -653,6 +658,15 @@ def test_additions_on_a_cpu_claim_what_aten_saved_where_both_were_timed(corpus: 
     (told,) = atomics.find(replace(case, graphs=(own,)))
     assert [claim.ms for claim in told.claims] == [pytest.approx((2.0, 7.04))]
     assert told.cost_ms == pytest.approx(4.52)
+    # Beside another loop, by the points that it leaves where its own size is a symbol.
+    claimed = []
+    for size in ("static_cast<int64_t>(900L)", "static_cast<int64_t>(ks0)"):
+        own_loop = kernel.source.replace("static_cast<int64_t>(900L)", size)
+        other = f"{loop}\n{{\n    auto tmp0 = in_ptr0[x0];\n}}\n"
+        both = replace(adding, kernel=replace(kernel, source=own_loop + other), points=1800)
+        (told,) = atomics.find(replace(case, graphs=(replace(own, launches=(both,)),)))
+        claimed.append(told.claims[0].ms)
+    assert claimed[0] == claimed[1]
 
 
 def test_the_line_of_additions_is_that_of_the_most(profiled: Case) -> None:
@@ -1475,8 +1489,9 @@ def test_a_template_that_shares_its_rows_by_aten_runs_on_more_than_one_core(soft
     shared = "at::parallel_for(0, batchSize * num_head * qSlice, 1, [&](int64_t begin, int64_t end) {\n"
     loop = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(65536L); x0+=1L)\n{\n}\n"
     beside = replace(launch, kernel=replace(launch.kernel, source=NESTED))
-    for source, findings in ((loop, 1), (shared + loop + "});", 0)):
-        own = replace(launch, kernel=replace(launch.kernel, source=source))
+    of_any = loop.replace("65536L", "ks0")
+    for source, findings in ((loop, 1), (of_any, 1), (shared + loop + "});", 0)):
+        own = replace(launch, kernel=replace(launch.kernel, source=source), points=65536)
         case = replace(softmax_in_cpp, graphs=(replace(graph, launches=(own, beside)),))
         assert len(list(cpu_serial.find(case))) == findings, source
 

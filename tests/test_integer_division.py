@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from test_explain_below import generated, profiled, with_launch
 
+from inspector.analysis.calls import CallPayOff
 from inspector.analysis.divisions import size_divisions, wide_divisions
 from inspector.explain.case import Case
 from inspector.explain.rules import integer_division
+from inspector.explain.sized_calls import RECOMPILE_LIMIT
 from inspector.model.code import Kernel, KernelParameter
 from inspector.model.explain import Trial
 from inspector.model.peaks import Costs, Peaks
@@ -122,6 +126,11 @@ def test_of_symbolic_sizes_as_many_elements_are_counted_as_there_were(profiled: 
     assert told.trial == Trial(dynamic=False) and told.advice.startswith("compile for each size")
     place = launch.sources[0]
     assert (told.evidence[0].path, told.evidence[0].line) == (place.path, place.line)
+    # Of more sizes than torch compiles for, that is no way.
+    groups = [SimpleNamespace(alike=((f"{size}x8",),)) for size in range(RECOMPILE_LIMIT + 1)]
+    calls = cast(CallPayOff, SimpleNamespace(groups=groups))
+    (many,) = integer_division.find(replace(known, times=replace(known.times, by_sizes=calls)))
+    assert many.trial is None
     inner = of_sizes("r2 = (r0_1 + xindex) // ks0")
     (told,) = integer_division.find(with_launch(known, number, kernel=inner))
     assert told.claims[0].ms == pytest.approx((4e-3 * graph.runs, 24e-3 * graph.runs))

@@ -693,6 +693,7 @@ def test_random_numbers_are_nothing_that_vectors_would_save(softmax_fallback: Ca
         return finding.cost_ms or 0.0
 
     assert saved(line % "auto tmp1 = tmp0 + tmp0;") == pytest.approx(7.5)
+    assert saved(line.replace("1000L", "ks0") % "auto tmp1 = tmp0 + tmp0;") == pytest.approx(7.5)
     assert saved(line % "auto tmp1 = normalized_rand_cpu(tmp0, x0);") < 1.5
 
 

@@ -192,6 +192,28 @@ class GraphModule(torch.nn.Module):
 """
 
 
+def test_weights_that_are_laid_out_for_a_library_are_claimed(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the graph's unchanged inputs alone: a convolution's own time is none of it."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    launch = replace(own.launches[0], fx=("mm",), ms=2.0)
+    artifacts = replace(own.artifacts, fx_after=graph(), phase="inference")
+    changed = replace(
+        own, artifacts=artifacts, launches=(launch,), runs=1.0, same_inputs=frozenset({"arg0_1"})
+    )
+
+    def laid(
+        graph: GraphCase, constant: frozenset[str], inputs: frozenset[str] = frozenset()
+    ) -> dict[int, float]:
+        return {launch.call.index: 0.5} if inputs == {"arg0_1"} else {}
+
+    monkeypatch.setattr(unchanged_inputs, "leaf_parts", laid)
+    (finding,) = unchanged_inputs.find(replace(case, graphs=(changed,)))
+    assert finding.title.startswith("1.00 ms a call in layouts for a library of inputs that were the same")
+
+
 def in_torch(case: Case) -> Case:
     """With the line in a parametrization of torch's."""
     (own,) = case.graphs
