@@ -162,6 +162,26 @@ def test_filters_of_images_that_mix_no_channels(weight: tuple[Size, ...], stride
     assert found is None or found.inference == (weight[0] != 1)
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_a_sum_of_shifted_products_is_the_convolution_as_it_is_advised(dims: int) -> None:
+    """The line that is shown, run as it stands."""
+    torch = pytest.importorskip("torch")
+    channels, sizes, window = 1 if dims == 1 else 3, (9, 8, 7)[:dims], (3, 2, 3)[:dims]
+    x, w = torch.randn(2, channels, *sizes), torch.randn(channels, 1, *window)
+    shapes = node("x", tuple(x.shape)), node("w", tuple(w.shape))
+    call = node("y", (), "convolution.default", "x", "w", "None", f"{[1] * dims}", "[0]", "[1]", "False")
+    found = awkward(call, {each.name: each for each in (*shapes, call)}, False)
+    assert found is not None
+    kept = [size - taps + 1 for size, taps in zip(sizes, window, strict=True)]
+    names = {"w": w, "padded": x, "taps": window[0], "length": kept[0]}
+    if dims > 1:
+        names |= dict(zip(("depth", "height", "width")[-dims:], kept, strict=True))
+        names |= dict(zip(("planes", "rows", "columns")[-dims:], window, strict=True))
+    made = eval(found.advice.partition("kernel of: ")[2], names)
+    convolve = getattr(torch.nn.functional, f"conv{dims}d")
+    torch.testing.assert_close(made, convolve(x, w, groups=channels))
+
+
 def test_what_helps_in_inference_alone_is_not_told_of_what_is_trained(corpus: Path) -> None:
     x, w = node("x", (8, 3, 256, 256)), node("w", (3, 1, 3, 3))
     rest = ("None", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "3")

@@ -34,6 +34,15 @@ ONE_CHANNEL = 128
 """Taps of a filter of one channel, to which such a sum is faster on a CPU: of 121 2.6 times."""
 _ONE_CHANNEL: Interval = (0.4, 0.9)
 """Saved so, forward and backward: 1.8 to 11 times as fast, the least where it is padded first."""
+_AS_SUM = "write it as a sum of shifted products, which Inductor makes one kernel of: sum({})"
+_SUMS = {
+    1: "w[:, 0, i, None] * padded[..., i:i + length] for i in range(taps)",
+    2: "w[:, 0, i, j, None, None] * padded[..., i:i + height, j:j + width] for i in range(rows) for j in "
+    "range(columns)",
+    3: "w[:, 0, i, j, k, None, None, None] * padded[..., i:i + depth, j:j + height, k:k + width] for i in "
+    "range(planes) for j in range(rows) for k in range(columns)",
+}
+"""By dimensions; `padded` is padded as the convolution pads."""
 MOST_TERMS = 256
 """Of sums in one graph: 260 took 14 s to compile, 600 of a program over images of many sizes minutes."""
 _BY_THEMSELVES: tuple[tuple[int, Interval], ...] = ((9, (0.0, 0.72)), (25, (0.0, 0.65)))
@@ -77,13 +86,8 @@ def _along_one(channels: int, each: int, taps: int, alone: bool, gpu: bool, back
     saved = _CONVOLUTIONS.get((gpu, back))
     if saved is None or not alone or channels == 1 or not 1 < taps <= FEW_TAPS:
         return None
-    return Awkward(
-        "convolutions",
-        f"{channels:,} channels each by itself over {taps} taps",
-        "write it as a sum of shifted products, which Inductor makes one kernel of: "
-        "sum(w[:, 0, i, None] * padded[..., i:i + length] for i in range(taps))",
-        saved,
-    )
+    given = f"{channels:,} channels each by itself over {taps} taps"
+    return Awkward("convolutions", given, _AS_SUM.format(_SUMS[1]), saved)
 
 
 def _stencil(channels: int, window: Sequence[int], back: bool) -> Awkward | None:
@@ -101,9 +105,7 @@ def _stencil(channels: int, window: Sequence[int], back: bool) -> Awkward | None
     return Awkward(
         "convolutions",
         f"{'one channel' if one else f'{channels:,} channels each by itself'} over {in_words(window)} taps",
-        "write it as a sum of shifted products, which Inductor makes one kernel of, of vectors: "
-        "sum(w[..., i, j, None, None] * padded[..., i:i + height, j:j + width] for i in range(rows) for j in "
-        "range(columns)), with padded = F.pad(x, ...)",
+        _AS_SUM.format(_SUMS[len(window)]),
         saved,
         inference=not one,
         terms=taps,
