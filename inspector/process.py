@@ -21,6 +21,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO, Literal
 
+from inspector import proc
 from inspector.confinement import release
 from inspector.frozen import dataclass
 
@@ -105,7 +106,7 @@ class Limits:
 
     def exceeded(self, pid: int) -> Exceeded | None:
         now = time.monotonic()
-        if self.memory_bytes < math.inf and memory_of(pid) > self.memory_bytes:
+        if self.memory_bytes < math.inf and proc.memory_of(pid) > self.memory_bytes:
             return "memory"
         if now - self.marked > self.step_s:
             return "step"
@@ -199,6 +200,7 @@ class Child:
         finally:
             for descriptor in child_ends:
                 os.close(descriptor)
+        self._began = proc.began(self._process.pid) or math.inf
         with suppress(AttributeError, OSError):
             # Where the system has no such descriptor, the end is seen at the next poll.
             self._selector.register(os.pidfd_open(self._process.pid), selectors.EVENT_READ)
@@ -301,22 +303,20 @@ class Child:
         return {name: value} if self._sweep else {}
 
     def _kill_what_is_left(self) -> None:
-        """The group, and whoever carries the child's mark, whichever session or parent it has by then."""
+        """The group, and whoever carries the child's mark, whichever session or parent it has by then. One
+        that is being started shows no environment for a moment."""
         _signal_group(self._process.pid, _SIGKILL)
         release(self._process.pid)
         for _ in range(_MOST_PASSES):
-            marked = [int(path.parent.name) for path in _environments() if self._carries_mark(path)]
+            environments = dict(proc.environments())
+            marked = [pid for pid, text in environments.items() if self._mark in text.split(b"\0")]
             for pid in marked:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, _SIGKILL)
             if not marked:
-                break
-
-    def _carries_mark(self, environment: Path) -> bool:
-        try:
-            return self._mark in environment.read_bytes().split(b"\0")
-        except OSError:
-            return False
+                if not any(not text and proc.began(pid) >= self._began for pid, text in environments.items()):
+                    break
+                time.sleep(POLL_S)
 
     def _send_what_is_due(self) -> None:
         steps = self._steps
@@ -407,20 +407,6 @@ def _asking_for_death(parent: int) -> Callable[[], object] | None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     return ask
-
-
-def _environments() -> Iterable[Path]:
-    """Of all processes, where Linux shows them; empty for one that has ended and was not waited for."""
-    return Path("/proc").glob("[0-9]*/environ")
-
-
-def memory_of(pid: int) -> int:
-    """Bytes of memory that a process holds, 0 where that is not known."""
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_bytes().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, AttributeError):
-        return 0
 
 
 def output_of(argv: Sequence[str], limit_s: float, env: Mapping[str, str] | None = None) -> bytes | None:

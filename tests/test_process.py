@@ -11,14 +11,15 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 from waiting import PATIENCE_S, wait_until_gone
 
-from inspector import process, temporary
+from inspector import proc, process, temporary
 from inspector.process import PIPE, Child, Ending, Limits, Lines, output_of, python_child
 
 SOON_S = PATIENCE_S
@@ -241,6 +242,31 @@ def test_what_a_child_leaves_behind_when_it_ends(sweep: bool, apart: bool) -> No
         wait_until_gone(int(when.line))
     else:
         os.kill(int(when.line), signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="whoever left the group is found by Linux's /proc")
+def test_who_is_being_started_when_the_child_ends_dies_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment is empty for a moment, as a program's is before its first instruction."""
+    looks: list[int] = []
+    environments = proc.environments
+
+    def starting() -> Iterator[tuple[int, bytes]]:
+        looks.append(0)
+        for pid, text in environments():
+            yield pid, b"" if len(looks) < 3 and b"INSPECTOR" in text else text
+
+    def without(pid: int) -> Iterator[tuple[int, bytes]]:
+        looks.append(0)
+        yield pid, b""
+
+    monkeypatch.setattr(proc, "environments", starting)
+    when = When(lambda line: None)
+    assert followed(GRANDCHILD.format(apart=True, then=""), stdout=when, sweep=True).code == 0
+    wait_until_gone(int(when.line))
+    # One that had none before the child began is no reason to wait.
+    looks.clear()
+    monkeypatch.setattr(proc, "environments", partial(without, 1))
+    assert followed("pass", sweep=True).code == 0 and len(looks) == 1
 
 
 def test_endless_output_is_read_to_no_end_and_kept_in_part() -> None:
