@@ -94,12 +94,17 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
     known = launch.role in ("generated", "copy") and launch.bytes and _SORTS not in launch.source
     if not known or any(map(gathers, launch.leaves)):
         return (least, took), bound
-    start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
+    start = start_ms(graph)
     asked = launch.useful * (launch.useful_bytes or 0) / launch.bytes if launch.bytes else 1.0
     usual = max(least / REACHED, FACTOR * (launch.in_vectors_ms or 0.0) * asked)
     # Of a machine that nobody measured the expectation is an estimate of an estimate.
     usual = usual * (FACTOR if peaks is None else 1.0) + start
     return (least, min(usual, took)), bound
+
+
+def start_ms(graph: GraphCase) -> float:
+    """What a launch of no work takes, in the time of its kernel."""
+    return GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
 
 
 def arithmetic(dtype: str | None, peaks: Peaks) -> str:
@@ -128,7 +133,7 @@ def bounded_by_bytes(machine: Machine, graph: GraphCase, launch: Launch) -> bool
     """Whether a generated launch may take as long as it does for its bytes: fewer of them would make nothing
     shorter where it takes longer, or where by a table its arithmetic surely does (the roofline)."""
     moving = bytes_ms(machine, graph, launch, launch.bytes or 0)
-    start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
+    start = start_ms(graph)
     if launch.measured and launch.ms > moving * (FACTOR if machine.peaks is None else 1.0) + start:
         return False
     if launch.measured and machine.peaks is not None:

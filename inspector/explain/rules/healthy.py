@@ -11,7 +11,7 @@ from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case
 from inspector.explain.estimate import FAR_OFF
 from inspector.explain.launches import busiest_line, fetched_bytes
-from inspector.explain.least import REACHED, Machine, achieved, least_of, machine_of
+from inspector.explain.least import REACHED, Machine, achieved, least_of, machine_of, start_ms
 from inspector.explain.ledger import PARTS
 from inspector.explain.rule import source_evidence, timed
 from inspector.model.account import Account
@@ -115,12 +115,12 @@ def _far_library(case: Case) -> str:
     and arithmetic need: what they are given suits them badly."""
     machine = machine_of(case)
     calls = [
-        (graph.ms(item), least_of(machine, graph, item)[0][0] * graph.runs)
+        (graph.ms(item), least_of(machine, graph, item)[0][0] * graph.runs, start_ms(graph) * graph.runs)
         for graph, item in case.launches()
         if machine.peaks is not None and item.role == "library" and item.measured and item.flops
     ]
-    took, least = (sum(times) for times in zip(*calls, strict=True)) if calls else (0.0, 0.0)
-    if took < MOST * case.kernels_ms or took < FAR_OFF * least:
+    took, least, starts = (sum(times) for times in zip(*calls, strict=True)) if calls else (0.0, 0.0, 0.0)
+    if took < MOST * case.kernels_ms or took < FAR_OFF * (least + starts):
         return ""
     return (
         f"its library calls take {duration(took)} for what their bytes and arithmetic need {duration(least)}"
