@@ -708,6 +708,7 @@ def test_library_calls_far_from_what_they_need_are_not_called_healthy(softmax: C
         assert said is not None
         told[flops] = said
     assert told[1].rule == "nothing_found" and "its library calls take" in told[1].title
+    assert told[1].advice.startswith("give the library other sizes")
     assert "library calls take" not in told[10**12].title
     # A kernel of a few microseconds takes what a launch takes at least.
     for ms, far in ((0.03, False), (0.3, True)):

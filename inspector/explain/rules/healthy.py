@@ -9,7 +9,6 @@ import statistics
 from inspector.analysis.roofline import roof
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case
-from inspector.explain.estimate import FAR_OFF
 from inspector.explain.launches import busiest_line, fetched_bytes
 from inspector.explain.least import REACHED, Machine, achieved, least_of, machine_of, start_ms
 from inspector.explain.ledger import PARTS
@@ -26,6 +25,9 @@ MOST_UNEXPLAINED = 0.1
 NOTHING = "nothing found that is worth changing"
 SURELY_NOTHING = "nothing found that is surely worth changing"
 _NOTHING_TO_DO = "nothing; a smaller dtype or less work would make it faster"
+_FAR = 10
+"""Times what bytes and arithmetic need at this machine's rates, and a launch: what suits a library takes
+less."""
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
 
@@ -120,7 +122,7 @@ def _far_library(case: Case) -> str:
         if machine.peaks is not None and item.role == "library" and item.measured and item.flops
     ]
     took, least, starts = (sum(times) for times in zip(*calls, strict=True)) if calls else (0.0, 0.0, 0.0)
-    if took < MOST * case.kernels_ms or took < FAR_OFF * (least + starts):
+    if took < MOST * case.kernels_ms or took < _FAR * (least + starts):
         return ""
     return (
         f"its library calls take {duration(took)} for what their bytes and arithmetic need {duration(least)}"
@@ -178,6 +180,8 @@ def _advice(case: Case, operator: str) -> str:
             "write the same with operators that Inductor has code for, and time both",
         )
         return "; or ".join(filter(None, ways))
+    if case.kernels_measured and _far_library(case):
+        return "give the library other sizes, or write it another way, and time both"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 
 
