@@ -95,7 +95,9 @@ def leaf_parts(
         whole = sum(weights)
         works = [[name for name in node.fx if name not in called and computes(fx, name)] for node in nodes]
         alone = [
-            constant.issuperset(work) if work else bool(node.reads) and inputs.issuperset(_read(node))
+            constant.issuperset(work)
+            if work
+            else bool(node.reads) and inputs.issuperset(access.buffer for access in node.reads)
             for node, work in zip(nodes, works, strict=True)
         ]
         own[group] = (
@@ -105,10 +107,6 @@ def leaf_parts(
         launch.call.index: sum(own.get(name, 0.0) * share for name, share in shares_of(graph, launch).items())
         for launch in graph.launches
     }
-
-
-def _read(node: NodeTraffic) -> Iterable[str]:
-    return (access.buffer for access in node.reads)
 
 
 def computes(fx: Mapping[str, FxNode], name: str) -> bool:

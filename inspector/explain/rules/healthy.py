@@ -41,7 +41,8 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     nothing = SURELY_NOTHING if account.claimed_ms[1] > account.noise_ms else NOTHING
     missing = _missing(case, ledger, account, nothing)
     operator, said = ("", "") if missing else _unbounded_operator(case)
-    if not missing and (slow := said or _far_from_memory(case) or _far_library(case)):
+    far = _far_library(case)
+    if not missing and (slow := said or _far_from_memory(case) or far):
         may = "" if said else _by_arithmetic(case)
         missing = f"{nothing}; {slow}, and what else bounds it was not measured{may}"
     title = missing or f"nothing worth changing: {_bound(case)}"
@@ -59,7 +60,7 @@ def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
-        advice=_advice(case, operator) if missing else _NOTHING_TO_DO,
+        advice=_advice(case, operator, far) if missing else _NOTHING_TO_DO,
         how="measured" if case.times.compiled_ms is not None else "estimated",
         share=0.0,
     )
@@ -166,7 +167,7 @@ def _near(machine: Machine, moved: int, ms: float) -> bool:
     return limit is not None and moved / ms * 1e3 >= REACHED * limit.rate
 
 
-def _advice(case: Case, operator: str) -> str:
+def _advice(case: Case, operator: str, far: str) -> str:
     if case.uncalled:
         return "time it in the program: no run called what torch.compile made, so that no call was timed"
     if case.times.compiled_ms is None or case.times.eager_ms is None:
@@ -180,7 +181,7 @@ def _advice(case: Case, operator: str) -> str:
             "write the same with operators that Inductor has code for, and time both",
         )
         return "; or ".join(filter(None, ways))
-    if case.kernels_measured and _far_library(case):
+    if case.kernels_measured and far:
         return "give the library other sizes, or write it another way, and time both"
     return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
 

@@ -178,14 +178,12 @@ def _of_sizes(case: Case) -> Iterable[Finding]:
         for node in (graph.artifacts.fx_after.nodes if graph.artifacts.fx_after is not None else ())
         for size in (node.meta.shape if node.meta is not None else ())
     )
-    if symbolic and not few_sizes(case):
-        advice = "compiled for any size, of too many to compile for each: pad to a few sizes, and time it"
-        yield from losing_calls(case, "slower_than_eager", advice)
+    advice, trial = "capture these calls alone, and explain that run", None
+    if symbolic and few_sizes(case):
+        advice, trial = "compiled for any size; dynamic=False compiles for each", Trial(dynamic=False)
     elif symbolic:
-        advice = "compiled for any size; dynamic=False compiles for each"
-        yield from losing_calls(case, "slower_than_eager", advice, trial=Trial(dynamic=False))
-    else:
-        yield from losing_calls(case, "slower_than_eager", "capture these calls alone, and explain that run")
+        advice = "compiled for any size, of too many to compile for each: pad to a few sizes, and time it"
+    return losing_calls(case, "slower_than_eager", advice, trial=trial)
 
 
 def find(case: Case) -> Iterable[Finding]:
