@@ -154,12 +154,53 @@ def test_filters_of_images_that_mix_no_channels(weight: tuple[Size, ...], stride
     rest = ("None", stride, "[0]", "[1]", "False", "[0]", "1")
     call = node("y", shape, "convolution.default", "x", "w", *rest)
     assert said(x, w, call, gpu=False) == told
-    assert not said(x, w, call, gpu=True)
     back = node("back", (), "convolution_backward.default", "grad", "x", "w", *rest)
     assert said(x, w, grad, back, gpu=False) == (told if weight[0] == 1 else "")
     nodes = {each.name: each for each in (x, w, call)}
-    found = awkward(call, nodes, False)
-    assert found is None or found.inference == (weight[0] != 1)
+    for gpu in (False, True):
+        found = awkward(call, nodes, gpu)
+        assert found is None or found.inference == (gpu or weight[0] != 1)
+    assert not said(x, w, grad, back, gpu=True)
+    # A GPU's library is slower over more taps, too.
+    assert said(x, w, call, gpu=True) == (told or "3 channels each by itself over 7x7 taps" * (7 in weight))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "power", "inference"),
+    [
+        ((3072, 24, 75), (3072, 24, 75), "2.0", False),
+        ((2048, 3), (100, 3), "2.0", True),
+        ((2048, 33), (100, 33), "2.0", None),
+        ((24, 33), (26, 33), "2.0", None),
+        ((24, 33), (25, 33), "2.0", False),
+        ((24, 33), (25, 33), "1.0", None),
+        (("s0", 3), (100, 3), "2.0", None),
+    ],
+)
+def test_distances_of_few_points_or_of_few_coordinates(
+    first: tuple[Size, ...], second: tuple[Size, ...], power: str, inference: bool | None
+) -> None:
+    x, y, grad = node("x", first), node("y", second), node("grad", (1,))
+    for call in (
+        node("d", (1,), "_cdist_forward.default", "x", "y", power, "None"),
+        node("back", (1,), "_cdist_backward.default", "grad", "x", "y", power, "d"),
+    ):
+        nodes = {each.name: each for each in (x, y, grad, call)}
+        found = awkward(call, nodes, True)
+        assert (found.inference if found is not None else None) == inference
+        assert awkward(call, nodes, False) is None, "on a CPU as often slower"
+
+
+def test_distances_written_out_are_those_that_they_are_advised_for() -> None:
+    """The line that is shown, run as it stands."""
+    torch = pytest.importorskip("torch")
+    x, y = torch.randn(4, 5, 3), torch.randn(4, 6, 3)
+    shapes = node("x", tuple(x.shape)), node("y", tuple(y.shape))
+    call = node("d", (4, 5, 6), "_cdist_forward.default", "x", "y", "2.0", "None")
+    found = awkward(call, {each.name: each for each in (*shapes, call)}, True)
+    assert found is not None
+    made = eval(found.advice.partition("around them: ")[2].partition(", where")[0], {"x": x, "y": y})
+    torch.testing.assert_close(made, torch.cdist(x, y))
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])

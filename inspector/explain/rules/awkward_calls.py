@@ -1,7 +1,7 @@
 """Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
 few or where nobody reads the places, Fourier transforms of a length with a large prime factor, convolutions
-of one channel, of channels each by itself over a few taps or over many, means over large windows, some
-operators on complex numbers, bases that are made whole and not read.
+of one channel, of channels each by itself over a few taps or over many, distances of points, means over large
+windows, some operators on complex numbers, bases that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -99,6 +99,16 @@ LONG = 10
 """Times one side of a matrix over the other from which its whole basis is what takes the time."""
 _BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
 """The same of decompositions of such matrices; on a GPU nobody timed them."""
+FEW_POINTS = 25
+"""Of two sets whose distances ATen takes one by one (aten/src/ATen/native/Distance.cpp: cdist_impl): of more
+it multiplies matrices."""
+_DISTANCES: Interval = (0.45, 0.92)
+"""Saved of what they take on a GPU as a sum of squares, forward and backward: 4.1 and 12.6 times as fast, and
+1.8 and 5 times where they are trained."""
+FEW_COORDINATES = 32
+"""Of points, up to which such a sum is faster than products of matrices: of 64 it took twice as long."""
+_FAR_DISTANCES: Interval = (0.3, 0.7)
+"""Saved so in inference: 1.5 to 3.3 times as fast. What is trained was as often slower."""
 
 
 _Item = tuple[float, GraphCase, Launch, Awkward]
@@ -256,6 +266,9 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
         return means(node, shapes[0])
     if name == "logcumsumexp" and not gpu:
         return Awkward(name, f"tensors of {in_words(shapes[0])}", _AS_DOUBLES, _SCANS)
+    if name in ("_cdist_forward", "_cdist_backward") and gpu:
+        back = name == "_cdist_backward"  # of which the gradient stands before
+        return _distances(*shapes[back:][:2]) if node.arguments[2 + back : 3 + back] == ("2.0",) else None
     if name in _COMPLEX and not gpu and (name == "polar" or any(map(is_complex, given))):
         saved, advice = _COMPLEX[name]
         return Awkward(name, "complex numbers", f"write it with real ones: {advice}", saved)
@@ -315,6 +328,26 @@ def _products(first: Shape = (), second: Shape = (), *, gpu: bool, numbers: bool
         "write them as sums, which Inductor fuses with what is around them: "
         "(a[..., :, :, None] * b[..., None, :, :]).sum(-2) for a @ b",
         _PRODUCTS[gpu],
+    )
+
+
+def _distances(first: Shape, second: Shape) -> Awkward | None:
+    """Of two sets of points each, on a GPU."""
+    *_, rows, coordinates = (None, None, *first)
+    columns = second[-2] if len(second) > 1 else None
+    if rows is None or columns is None or coordinates is None:
+        return None
+    few = max(rows, columns) <= FEW_POINTS
+    if not few and coordinates > FEW_COORDINATES:
+        return None
+    return Awkward(
+        "distances",
+        f"{rows:,} points and {columns:,} of {plural(coordinates, 'coordinate')}",
+        "write them out, which Inductor fuses with what is around them: "
+        "(x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1).sqrt(), where they are trained with a little "
+        "added under the root, whose gradient at 0 is none",
+        _DISTANCES if few else _FAR_DISTANCES,
+        inference=not few,
     )
 
 
