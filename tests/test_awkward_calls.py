@@ -191,6 +191,60 @@ def test_distances_of_few_points_or_of_few_coordinates(
         assert awkward(call, nodes, False) is None, "on a CPU as often slower"
 
 
+@pytest.mark.parametrize(
+    ("shape", "count", "gpu", "told"),
+    [
+        ((768, 482), "1", False, "one of each row in tensors of 768x482"),
+        ((32000,), "1", False, "one of each row in tensors of 32000"),
+        ((768, 482), "2", False, ""),
+        ((768, 482), "1", True, ""),
+        ((10, 482), "1", False, ""),
+        (("s0", 482), "1", False, ""),
+    ],
+)
+def test_picks_of_one_of_each_row(shape: tuple[Size, ...], count: str, gpu: bool, told: str) -> None:
+    call = node("y", (1,), "multinomial.default", "p", count)
+    assert said(node("p", shape), call, gpu=gpu) == told
+
+
+def test_running_sums_pick_by_weight_as_it_is_advised() -> None:
+    torch = pytest.importorskip("torch")
+    call = node("y", (1,), "multinomial.default", "p", "1")
+    found = awkward(call, {"p": node("p", (40_000, 4)), "y": call}, False)
+    assert found is not None
+    first, _, last = found.advice.partition("s = ")[2].partition(", then ")
+    p = torch.tensor([0.0, 1.0, 3.0, 0.0]).expand(40_000, 4)
+    picked = eval(last, {"torch": torch, "p": p, "s": eval(first, {"p": p})})
+    assert picked.shape == torch.multinomial(p, 1).shape
+    shares = torch.bincount(picked.flatten(), minlength=4) / 40_000
+    torch.testing.assert_close(shares, torch.tensor([0.0, 0.25, 0.75, 0.0]), rtol=0, atol=0.02)
+
+
+def test_what_reads_a_calls_result_is_not_that_call(corpus: Path) -> None:
+    """A fallback has the operator that made what it reads among its nodes, too."""
+    p, y = node("p", (768, 482)), node("y", (768, 1), "multinomial.default", "p", "1")
+    z = node("z", (768, 482), "scatter_add.default", "p", "1", "y", "p")
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    assert own.artifacts.fx_after is not None
+    artifacts = replace(own.artifacts, fx_after=replace(own.artifacts.fx_after, nodes=(p, y, z)))
+    picks, adds = (
+        replace(
+            own.launches[0],
+            role="fallback",
+            fx=fx,
+            ms=4.0,
+            call=replace(own.launches[0].call, index=index, kernel=f"torch.ops.aten.{name}"),
+        )
+        for index, (name, fx) in enumerate(
+            (("multinomial.default", ("y",)), ("scatter_reduce_.two", ("y", "z")))
+        )
+    )
+    graph = replace(own, artifacts=artifacts, launches=(picks, adds))
+    (finding,) = awkward_calls.find(replace(case, graphs=(graph,)))
+    assert len(finding.claims) == 1 and "4.00 ms a call in picks" in finding.title
+
+
 def test_distances_written_out_are_those_that_they_are_advised_for() -> None:
     """The line that is shown, run as it stands."""
     torch = pytest.importorskip("torch")

@@ -330,10 +330,16 @@ def test_plans_that_are_used_again_are_what_the_run_pays_once() -> None:
         "48 calls of 189" in finding.title
         and "50.0 ms where later ones with the same take 3.00" in finding.title
     )
-    # Without a profile of such calls nothing more is known than that cuDNN does so.
-    unprofiled = planned_anew._first_calls(told, new, [])
-    assert "that was not profiled; cuDNN" in unprofiled.title and unprofiled.how == "estimated"
-    assert [claim.ms for claim in unprofiled.claims] == [(0.0, pytest.approx(48 * 47.0))]
+    # Without a profile of such calls no more is known than that cuDNN does so, and what plans take at least.
+    for plans, sure, severity in ((0, 0.0, "low"), (4, 48 * 20.0, "high"), (12, 48 * 47.0, "high")):
+        unprofiled = planned_anew._first_calls(told, new, [], plans)
+        assert "that was not profiled; cuDNN" in unprofiled.title and unprofiled.how == "estimated"
+        assert [claim.ms for claim in unprofiled.claims] == [pytest.approx((sure, 48 * 47.0))]
+        assert unprofiled.severity == severity
+    # Beside compiling it is little, and compiling is paid once.
+    long = replace(told, times=replace(told.times, cold_ms=60_000.0))
+    dear = planned_anew._first_calls(long, new, [], 12)
+    assert dear.severity == "high" and dear.share is not None and dear.share < 0.04
     alike = replace(new, slow=False)
     assert not list(planned_anew.find(replace(told, times=replace(told.times, new_sizes=alike))))
 

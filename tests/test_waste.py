@@ -26,7 +26,13 @@ from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
-from inspector.explain.rules import decomposition_slower, precision_upcast, random_numbers, recomputed
+from inspector.explain.rules import (
+    cpu_not_vectorized,
+    decomposition_slower,
+    precision_upcast,
+    random_numbers,
+    recomputed,
+)
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.gather import fusion_of, summary_of
 from inspector.model.fusion import FusionReport
@@ -51,6 +57,7 @@ from inspector.replay.plan import graph_files
 
 STORIES = Path(__file__).parent.parent / "sample_runs" / "stories"
 DATA = Path(__file__).parent / "data" / "extra" / "waste-torch2.13.tar.xz"
+AGAIN = DATA.with_name("again-torch2.13.tar.xz")
 FLOAT = 4
 
 
@@ -58,6 +65,12 @@ FLOAT = 4
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captures of one small program each, as torch 2.13 compiled it for a CPU."""
     return unpacked(DATA, tmp_path_factory.mktemp("waste"))
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, profiled: writes that are each made of those before, and integers divided in an index."""
+    return unpacked(AGAIN, tmp_path_factory.mktemp("again"))
 
 
 def report(folder: Path) -> FusionReport:
@@ -223,6 +236,41 @@ def test_evaluations_by_hand(runs: Path, name: str, operator: str, elements: int
     (item,) = [item for item in report(runs / name).evaluations if item.operator == operator]
     assert (item.elements, item.evaluations, item.exact) == (elements, evaluated, True)
     assert [place.path for place in item.sources] == [f"/home/user/{name}.py"]
+
+
+def test_writes_that_are_made_of_those_before_are_doubled_by_each(again: Path) -> None:
+    """Three writes into slices: the first is in the second and third, each in two places."""
+    first, second = [item for item in report(again / "sweep").evaluations if item.operator == "slice_scatter"]
+    assert first.elements == len(first.fx) * 400 * 400
+    assert first.occurrences > 8 * len(first.fx) and first.times > 8 and not first.exact
+    assert {place.line for place in (*first.sources, *second.sources)} == {6, 7, 8}
+    # Of all that a loop does, and as much of its arithmetic.
+    assert 1 == first.whole > first.part > second.part > 0.7
+    assert first.evaluations < first.beyond < 4 * first.evaluations
+
+
+def test_writes_into_parts_that_are_computed_once_are_none(runs: Path) -> None:
+    for folder in runs.iterdir():
+        assert not [item for item in report(folder).evaluations if item.operator == "slice_scatter"]
+
+
+def test_divisions_of_integers_weigh_what_they_take_without_vectors(again: Path) -> None:
+    (item,) = [each for each in report(again / "torus").evaluations if each.times > 1.5]
+    assert (item.operator, item.times) == ("remainder", 64.0)
+    assert item.part > 0.5
+
+
+def test_divisions_that_are_done_again_are_told_as_such(again: Path) -> None:
+    """Of what vectors of floats would save, those alone that are not the same again."""
+    case = gather(Run.open(again / "torus"))
+    (graph,) = [graph for graph in case.graphs if graph.runs]
+    (told,) = recomputed.find(case)
+    assert told.trial is not None and told.trial.label == "aten.remainder kept in memory"
+    few = [item.cost_ms or 0.0 for item in cpu_not_vectorized.find(case)]
+    once = replace(graph, artifacts=graph.artifacts)
+    object.__setattr__(once, "fusion", replace(graph.fusion, evaluations=()))
+    many = [item.cost_ms or 0.0 for item in cpu_not_vectorized.find(replace(case, graphs=(once,)))]
+    assert many and sum(few) < 0.1 * sum(many)
 
 
 def test_what_is_computed_once_for_each_element_stays_so(corpus_runs: list[Path]) -> None:
@@ -480,6 +528,19 @@ def test_the_cause_and_the_line_come_first(runs: Path, name: str, rule: str, tit
     assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
     assert any(item.path.endswith("output_code.py") for item in first.evidence)
     assert first.claims and first.cost_ms is not None
+
+
+def test_why_writes_lose_comes_first(again: Path) -> None:
+    first = explained(again / "sweep").findings[0]
+    assert first.rule == "recomputed"
+    assert first.title.startswith(
+        "4 writes into parts of a tensor, each made of those before, are computed 10 times"
+    )
+    assert first.evidence[0].line in (6, 7, 8) and first.trial is not None
+    assert first.trial.label == "realize_reads_threshold=1"
+    # With that 0.60 of 0.89 ms were saved, where it was captured.
+    (claim,) = first.claims
+    assert 0.4 < claim.ms[0] < claim.ms[1] < 0.7
 
 
 @pytest.mark.parametrize("name", ["ring", "kv_slice_return"])

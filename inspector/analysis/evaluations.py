@@ -23,7 +23,8 @@ from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.waste import Evaluation
 
-from .dataflow import operator
+from .dataflow import VIEWS, operator
+from .divisions import DIVIDE
 from .index_ranges import IndexReader
 from .loop_values import Computed, LoopValues
 
@@ -41,6 +42,7 @@ _FX_OPERATORS: dict[str, frozenset[str]] = {
     "div": frozenset({"div"}),
     "reciprocal": frozenset({"reciprocal"}),
     "remainder": frozenset({"remainder"}),
+    "floordiv": frozenset({"floor_divide", "div"}),
 }  # fmt: skip
 """Expensive calls of a loop body to the ATen operators that are lowered to them
 (torch/_inductor/lowering.py: register_pointwise)."""
@@ -60,6 +62,9 @@ _WEIGHTS = {
 """Plain operations (an addition) that take as long, in vectors on a CPU, where Philox has none. Of those that
 are no calls (inspector.analysis.loop_values) a mask is made of comparisons of 64-bit integers, and a division
 in an index is done once for each vector."""
+_BY_LANES = 30.0
+"""The same of a division of integers on a CPU, which has no vectors of it: kept in memory, one that 64
+elements had done by themselves left 0.14 of 0.23 ms (benchmarks/results/awkward-calls.txt)."""
 _GPU_WEIGHTS = {
     **dict.fromkeys(EXPENSIVE, 30.0),
     **dict.fromkeys(_LIGHT | {"exp", "exp2", "log", "log2"}, 8.0),
@@ -82,6 +87,12 @@ _PLAIN = frozenset({
 _NONE = frozenset({"neg", "abs", "where", "gt", "lt", "ge", "le"})
 """Of them those that are no arithmetic (LoopValues.arithmetic)."""
 
+WRITES = frozenset({"slice_scatter", "select_scatter"})
+"""Of a part of a tensor, that make the whole of it anew."""
+_CHOSEN = frozenset({"where"})
+"""What they become, among others, in a loop."""
+DOUBLED = 2
+"""Such choices for each operator of a loop, from which on it is made of them: writes alone have one each."""
 _MULTIPLIED = 32
 """Whole exponents below are multiplied out (torch/_inductor/lowering.py: pow)."""
 LEAST_TIMES = 1.5
@@ -115,33 +126,89 @@ def evaluations(
         weights = _WEIGHTS if cpu else _GPU_WEIGHTS
         values: dict[str, dict[tuple[int, ...], dict[int, Computed]]] = {}
         candidates: dict[str, dict[str, None]] = {}
+        again: list[tuple[Evaluation, float]] = []
         work = 0.0
         for leaf, read, hoisted in _loops(leaves, cpu, reader):
             loops = tuple(read.extents.values())
-            work += read.work(hoisted)
+            own_work = read.work(hoisted)
+            work += own_work
+            computed = [fx[name] for name in nodes[leaf.name].fx if name in fx] if leaf.name in nodes else []
+            if (writes := _written_again(group, read, hoisted, computed, reader)) is not None:
+                again.append((writes, own_work))
             for value in read.computed(EXPENSIVE, hoisted):
                 values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
                 own = candidates.setdefault(value.call, {})
-                for name in nodes[leaf.name].fx if leaf.name in nodes else ():
-                    if name in fx and _lowered(fx[name]) in _FX_OPERATORS[value.call]:
-                        own[name] = None
-        if work:
-            works[group] = work
+                for node in computed:
+                    if _lowered(node) in _FX_OPERATORS[value.call]:
+                        own[node.name] = None
+        found = [
+            (item, beside, weights[call], _BY_LANES if cpu and _by_lanes(fx[item.fx[0]]) else weights[call])
+            for call, by_loops in values.items()
+            for item, beside in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader)
+        ]
+        if not work:
+            continue
+        work += sum(item.evaluations * (weight - counted) for item, _, counted, weight in found)
+        works[group] = work
+        made += [
+            replace(item, part=item.part * own_work / work, whole=item.whole * own_work / work)
+            for item, own_work in again
+        ]
         left = {name for leaf in leaves if leaf.name in nodes for name in nodes[leaf.name].fx}
-        for call, by_loops in values.items():
-            for item, beside in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
-                part, whole = (count * weights[call] for count in (item.extra, item.evaluations))
-                beyond = item.beyond if item.times >= LEAST_TIMES else 0
-                if item.times >= LEAST_TIMES:
-                    # What else makes the value is repeated with it, and counted once.
-                    producer = _producer(item, fx, reader) & left
-                    part += (beside or len(producer)) * item.extra
-                    beyond *= 1 + sum(_lowered(fx[name]) not in _NONE for name in producer)
-                    left -= producer
-                if work:
-                    part, whole = min(1.0, part / work), min(1.0, whole / work)
-                    made.append(replace(item, part=part, whole=max(part, whole), beyond=beyond))
+        for item, beside, _, weight in found:
+            part, whole = (count * weight for count in (item.extra, item.evaluations))
+            beyond = item.beyond if item.times >= LEAST_TIMES else 0
+            if item.times >= LEAST_TIMES:
+                # What else makes the value is repeated with it, and counted once.
+                producer = _producer(item, fx, reader) & left
+                part += (beside or len(producer)) * item.extra
+                beyond *= 1 + sum(_lowered(fx[name]) not in _NONE for name in producer)
+                left -= producer
+            part, whole = min(1.0, part / work), min(1.0, whole / work)
+            made.append(replace(item, part=part, whole=max(part, whole), beyond=beyond))
     return tuple(made), works
+
+
+def _by_lanes(node: FxNode) -> bool:
+    """Whether it divides integers."""
+    integers = node.meta is not None and node.meta.dtype.startswith(("int", "uint"))
+    return integers and operator(node.target) in DIVIDE
+
+
+def _written_again(
+    group: str, read: LoopValues, hoisted: bool, computed: Sequence[FxNode], reader: IndexReader
+) -> Evaluation | None:
+    """Writes into parts of a tensor in a loop that makes each of the one before (``x[1:] *= y``, which is a
+    slice of it, a product and a ``slice_scatter``): read in two places, each doubles all those before it."""
+    writes = [node for node in computed if operator(node.target) in WRITES]
+    elements = sum(reader.numel(node.meta.shape) or 0 for node in writes if node.meta is not None)
+    points = [value.points for value in read.computed(_CHOSEN, hoisted)]
+    others = sum(operator(node.target) not in VIEWS | WRITES for node in computed)
+    if len(writes) < 2 or not elements or len(points) < DOUBLED * (len(writes) + others):
+        return None
+    by_name = {node.name: node for node in computed}
+    behind = [node.source or next(_sources(node, by_name), None) for node in writes]
+    part = max(0.0, 1 - elements / sum(points))
+    return Evaluation(
+        operator=operator(writes[0].target),
+        group=group,
+        fx=tuple(node.name for node in writes),
+        sources=tuple(dict.fromkeys(place for place in behind if place is not None)),
+        elements=elements,
+        evaluations=sum(points),
+        occurrences=len(points),
+        exact=False,
+        part=part,
+        whole=1.0,
+        beyond=int(part * sum(count for _, count, _ in read.arithmetic(hoisted))),
+    )
+
+
+def _sources(node: FxNode, nodes: Mapping[str, FxNode]) -> Iterable[SourceLocation]:
+    """The lines of what is written into a part, which the write itself has none of."""
+    for name in node.inputs[1:2]:
+        if name in nodes and (source := nodes[name].source) is not None:
+            yield source
 
 
 def operations(

@@ -169,14 +169,14 @@ def _read_ms(case: Case, graph: GraphCase, made: Iterable[str], constant: Collec
 
 def not_computed_ms(case: Case, graph: GraphCase, launch: Launch, part: float, operations: float) -> Interval:
     """What a launch takes less per call if it leaves out `part` of what it computes, which are so many plain
-    `operations`: no more than it takes beyond moving its bytes. A GPU computes while it waits for memory, so
-    that there only what the instructions take beyond that is saved; counted by weights, they are within the
-    factor of estimates."""
+    `operations`: no more than it takes beyond moving its bytes. Counted by weights, they are within the
+    factor of estimates; where they are nearly all, what is left is. A GPU computes while it waits for memory,
+    so that there only what the instructions take beyond that is saved."""
     ms = graph.ms(launch)
     memory = _memory_ms(case, graph, launch)
     saved = max(0.0, min(ms * part, ms - memory))
     if not graph.gpu:
-        return saved / FACTOR, saved
+        return max(saved / FACTOR, saved - (FACTOR - 1) * (ms - saved)), saved
     whole = sum(graph.fusion.work.get(name, 0.0) for name in shares_of(graph, launch))
     # A datasheet counts a multiplication and an addition in one instruction as two.
     rate = peak(case.facts.devices, graph.gpu, case.threads).flops / GPU_OF_FLOPS / 2

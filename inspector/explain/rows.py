@@ -1,4 +1,5 @@
-"""Rows that are sorted and windows whose means are taken on a CPU, which libraries go through one by one.
+"""Rows that are sorted or picked from and windows whose means are taken on a CPU, which libraries go through
+one by one.
 
 What another way to write them wins was timed: benchmarks/results/awkward-calls.txt.
 """
@@ -49,6 +50,17 @@ _RUNNING_SUMS = (
     "take differences of running sums, for each long side of the window: s = F.pad(x.cumsum(-1), (1, 0)), "
     "then s[..., i + r + 1] - s[..., i - r], with these places clamped to the edges, over how many they are "
     "(in double precision where means are small beside the values)"
+)
+
+MANY_WEIGHTS = 1 << 13
+"""Of all rows of which `multinomial` picks one each: of fewer a call takes as long as its launch."""
+_PICKS: Interval = (0.75, 0.94)
+"""Saved of what that takes on a CPU, with a random number for each weight: running sums, with one for each
+row, were 4 to 18 times as fast."""
+_BY_SUMS = (
+    "pick where a running sum passes a random number, of which a row takes one and not one for each weight "
+    "(other numbers for the same seed): s = p.cumsum(-1), then (s <= torch.rand_like(s[..., :1]) * "
+    "s[..., -1:]).sum(-1, keepdim=True).clamp(max=s.shape[-1] - 1)"
 )
 
 
@@ -122,6 +134,15 @@ def means(node: FxNode, shape: Shape) -> Awkward | None:
         return None
     given = f"windows of {in_words(window)} in tensors of {in_words(shape)}"
     return Awkward("means", given, _RUNNING_SUMS, _MEANS)
+
+
+def picks(node: FxNode, shape: Shape) -> Awkward | None:
+    """One of each row, by its weights."""
+    many = product(shape)
+    if not shape or many is None or many < MANY_WEIGHTS or node.arguments[1:2] != ("1",):
+        return None
+    given = f"one of each row in tensors of {in_words(shape)}"
+    return Awkward("picks", given, _BY_SUMS, _PICKS)
 
 
 def in_words(sizes: Iterable[int | None]) -> str:

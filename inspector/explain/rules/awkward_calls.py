@@ -1,7 +1,8 @@
 """Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
-few or where nobody reads the places, Fourier transforms of a length with a large prime factor, convolutions
-of one channel, of channels each by itself over a few taps or over many, distances of points, means over large
-windows, some operators on complex numbers, bases that are made whole and not read.
+few or where nobody reads the places, picking one of each row, Fourier transforms of a length with a large
+prime factor, convolutions of one channel, of channels each by itself over a few taps or over many, distances
+of points, means over large windows, some operators on complex numbers, bases that are made whole and not
+read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -21,7 +22,7 @@ from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, 
 from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.filters import MOST_TERMS, filtered
 from inspector.explain.least import REACHED, machine_of
-from inspector.explain.rows import MANY, Awkward, Shape, in_words, means, product, read_of, rows
+from inspector.explain.rows import MANY, Awkward, Shape, in_words, means, picks, product, read_of, rows
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Interval
 from inspector.model.explain import Finding
@@ -122,12 +123,14 @@ def find(case: Case) -> Iterable[Finding]:
     for graph in case.graphs:
         nodes = _sized(graph)
         saved = saved_by_fusing(graph) if graph.gpu and has_complex(nodes) else {}
+        called_by = _called_by(graph, nodes)
         told_here: list[_Item] = []
         for launch in graph.launches if graph.runs else ():
             numbers = on_complex(graph, launch)
             found = None
             if launch.role in CALLED or numbers:
-                made = (nodes[shown(name, nodes)] for name in launch.fx if name in nodes)
+                own = [shown(name, nodes) for name in launch.fx if name in nodes]
+                made = (nodes[name] for name in own if called_by.get(name, launch) is launch)
                 told = (awkward(node, nodes, graph.gpu, threads) for node in made)
                 found = next(filter(None, told), None)
             if found is not None and found.inference and graph.artifacts.phase != "inference":
@@ -151,6 +154,18 @@ def find(case: Case) -> Iterable[Finding]:
                 kinds[item[3].kind].append(item)
     for kind, items in _joined(kinds).items():
         yield _finding(case, kind, sorted(items, key=lambda item: -item[0]))
+
+
+def _called_by(graph: GraphCase, nodes: Mapping[str, FxNode]) -> Mapping[str, Launch]:
+    """The launch that calls a node's operator by its name: others, which read what it makes, have it among
+    their nodes, too."""
+    return {
+        name: launch
+        for launch in graph.launches
+        if launch.role == "fallback"
+        for name in launch.fx
+        if name in nodes and f".{operator(nodes[name].target)}." in f".{launch.name}."
+    }
 
 
 def _copies(launch: Launch, nodes: Mapping[str, FxNode]) -> bool:
@@ -264,6 +279,8 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
         return rows(name, node, nodes, shapes[0], threads)
     if name == "avg_pool2d" and not gpu:
         return means(node, shapes[0])
+    if name == "multinomial" and not gpu:
+        return picks(node, shapes[0])
     if name == "logcumsumexp" and not gpu:
         return Awkward(name, f"tensors of {in_words(shapes[0])}", _AS_DOUBLES, _SCANS)
     if name in ("_cdist_forward", "_cdist_backward") and gpu:

@@ -134,7 +134,7 @@ def find(case: Case) -> Iterable[Finding]:
                 least = max(launch.ms / GAIN, memory_ms(launch.bytes or 0, device, gpu=False))
                 saved = (launch.ms - least) * graph.runs * weight / whole
                 if nest.lanes == DIVISION:
-                    saved = min(saved, _dividing_ms(case, nest) * graph.runs)
+                    saved = min(saved, _dividing_ms(case, nest) * graph.runs) * _by_itself(graph, launch)
                 costly += [(saved, graph, launch, nest)] if saved > 0 else []
     if not costly:
         return
@@ -245,6 +245,14 @@ def _drawing(nest: LoopNest) -> float:
 def _dividing_ms(case: Case, nest: LoopNest) -> float:
     """Of one run: what a nest's divisions take over those of floats."""
     return (nest.points or 0) * nest.divisions * DIVISION_NS / 1e6 / max(case.threads or 1, 1)
+
+
+def _by_itself(graph: GraphCase, launch: Launch) -> float:
+    """The part of a launch's divisions that is none of the same again, which `recomputed` tells."""
+    groups = {group.name for group in graph.groups_of(launch)}
+    made = [item for item in graph.fusion.evaluations if item.group in groups and item.operator in DIVIDE]
+    whole = sum(item.evaluations for item in made)
+    return sum(item.elements for item in made) / whole if whole else 1.0
 
 
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.doubts import profile_fits
 from inspector.explain.host_operators import slow_operators, slow_when_profiled
@@ -26,6 +26,9 @@ from inspector.units import duration, percent, plural
 PLANNING_MS = 0.5
 """Each time: planning attention took 5 to 7 ms on an H100's host, launching takes some 20 us, and not 25
 times that; asked where nobody knows that sizes are new."""
+PLAN_MS = 5.0
+"""The least of planning attention once: ten of them took 70 ms of a call with a new shape on an H200's host,
+where others were preferred 5 (benchmarks/results/natural-blind-h200.txt: moth_trap_service)."""
 _ATTENTION = re.compile(r"aten::_cudnn_attention_(?:forward|backward)")
 _CONVOLUTION = re.compile(r"aten::cudnn_convolution(?:_transpose|_relu|_add_relu)?")
 _CALL = re.compile(r"torch\.ops\.aten\._(?:scaled_dot_product_)?cudnn_attention")
@@ -52,8 +55,9 @@ def find(case: Case) -> Iterable[Finding]:
     elif new is not None and new.slow:
         # A profile that does not fit is of these calls.
         seen = [] if fits else [item for item in slow_when_profiled(case) if _is_planned(item, True)]
-        if seen or any(_CALL.match(launch.name) for _, launch in case.launches()):
-            yield _first_calls(case, new, seen)
+        plans = max((_attentions(graph) for graph in case.graphs if graph.runs), default=0)
+        if seen or plans:
+            yield _first_calls(case, new, seen, plans)
 
 
 def _is_planned(operator: HostOperator, anew: bool) -> bool:
@@ -76,9 +80,14 @@ def _each_call(case: Case, planned: list[HostOperator]) -> Finding:
     return _finding(case, worst, title, cost, case.share(cost), claim)
 
 
-def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator]) -> Finding:
+def _attentions(graph: GraphCase) -> int:
+    """Calls of cuDNN's attention in one run."""
+    return sum(bool(_CALL.match(launch.name)) for launch in graph.launches)
+
+
+def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator], plans: int) -> Finding:
     """Where a plan is used again later: the run pays once for each size, and a steady call nothing. Without a
-    profile of those calls, that it is a plan is what cuDNN's attention makes possible, no more."""
+    profile of those calls, what so many plans surely take is cuDNN's attention's, and the rest may be."""
     compiled = case.sides.joined.compiled if case.sides is not None else None
     worst, within = _UNSEEN, 1.0
     why = "that was not profiled; cuDNN, to which their attention is left, makes a plan for each new shape"
@@ -91,9 +100,15 @@ def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator]) -> Find
         f"{plural(new.calls, 'call')} of {new.of:,} have sizes that no earlier one had, and take "
         f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: {why}"
     )
-    claim = on_whole(cost, "profiled") if planned else on_whole((0.0, cost), "bounded")
-    finding = _finding(case, worst, title, cost, cost / (new.beyond_ms + new.of * new.again_ms), claim)
-    return replace(finding, account="run", how="measured" if planned else "estimated")
+    each = max(new.ms - new.again_ms, 0.0)
+    sure = cost if planned else cost * min(1.0, PLAN_MS * plans / each) if each else 0.0
+    claim = on_whole(cost, "profiled") if planned else on_whole((sure, cost), "bounded")
+    called = new.beyond_ms + new.of * new.again_ms
+    share = cost / (called + (case.times.cold_ms or 0.0))
+    finding = _finding(case, worst, title, cost, share, claim)
+    # As loud as what it is of the calls: who serves other sizes pays it again, and compiling once.
+    loud = severity_of(sure / called)
+    return replace(finding, severity=loud, account="run", how="measured" if planned else "estimated")
 
 
 def _finding(

@@ -21,6 +21,7 @@ from inspector.analysis.guard_words import (
     pinned_by,
 )
 from inspector.analysis.program_calls import of_module
+from inspector.analysis.steady import MOST
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, louder, severity_of, source_evidence
@@ -109,6 +110,8 @@ _FROM_BREAK = re.compile(r"\b___stack\d")
 _ONCE = frozenset({"train", "grad", "size", "zero_one", "number"})
 """What a function is compiled once more for by design (torch/_dynamo/config.py: automatic_dynamic_shapes,
 which goes for a caller's numbers, too)."""
+_MODES = frozenset({"train", "grad", "zero_one"})
+"""Of them those of which there are two."""
 _FEW = 3
 """Times that a function is compiled again for other things each: a number, a size, and once without
 gradients, as for an evaluation."""
@@ -167,8 +170,10 @@ def find(case: Case) -> Iterable[Finding]:
         # All of it within first calls, as what a library sets up: no later call waited for one.
         severity = "low"
     if of_run is not None and not (limits or times.recompiling):
-        # What came to its end is no louder than what it took.
-        severity = severity_of(of_run, at_most=severity)
+        # What came to its end is no louder than what it took; and a graph for each mode does come to an end,
+        # so that what every call loses stands before it.
+        ends = sum(guard_kind(item) in _MODES for item in reasons) > MOST * len(reasons)
+        severity = severity_of(of_run, at_most="medium" if ends and severity == "high" else severity)
     if case.compiled_more:
         severity = louder(severity, "medium")
     evidence = []
