@@ -644,6 +644,35 @@ def test_after_the_recompile_limit_calls_are_eager_calls(softmax: Case) -> None:
     assert EAGER not in parts(explain_case(replace(case, events=(limit,))).ledger)
 
 
+def test_calls_in_eager_are_not_what_a_slower_call_loses(softmax: Case) -> None:
+    """A fifth of the calls of a program that compiling makes slower: they take less than the others."""
+    limit = Event("cache_limit", "recompile_limit reached", "f", None)
+    for eager_ms, in_eager, severity in ((0.4, 0.8, "medium"), (0.4, 0.3, "high"), (0.8, 0.8, "high")):
+        case = timed(softmax, 0.6, eager_ms, 0.030, None)
+        rare = replace(case, events=(limit,), graphs=(replace(case.graphs[0], runs=in_eager),))
+        (told,) = (item for item in explain_case(rare).findings if item.rule == "recompiles")
+        assert told.severity == severity, (eager_ms, in_eager)
+
+
+@pytest.mark.parametrize(
+    ("guards", "severity"),
+    [
+        (["tensor 'x' requires_grad mismatch. expected requires_grad=0"] * 3, "medium"),
+        (["GLOBAL_STATE changed: grad_mode "] * 2, "medium"),
+        (["tensor 'x' size mismatch at index 0. expected 16, actual 8"] * 3, "high"),
+        (["tmd is None"], "low"),
+    ],
+)
+def test_a_graph_for_each_mode_stands_behind_what_calls_lose(
+    softmax: Case, guards: list[str], severity: str
+) -> None:
+    case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    events = tuple(Event("recompile", f"0/{n}: {guard}", "f", None) for n, guard in enumerate(guards))
+    dear = replace(case, events=events, times=replace(case.times, recompile_ms=60_000.0))
+    (told,) = (item for item in explain_case(dear).findings if item.rule == "recompiles")
+    assert told.severity == severity
+
+
 def test_what_nobody_can_explain_comes_first(softmax: Case) -> None:
     """Library kernels that take longer than all of eager: the ConvMixer's other convolution."""
     case = timed(softmax, 5.7, 1.6, 5.6, None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -204,7 +204,7 @@ def _written_again(
     )
 
 
-def _sources(node: FxNode, nodes: Mapping[str, FxNode]) -> Iterable[SourceLocation]:
+def _sources(node: FxNode, nodes: Mapping[str, FxNode]) -> Iterator[SourceLocation]:
     """The lines of what is written into a part, which the write itself has none of."""
     for name in node.inputs[1:2]:
         if name in nodes and (source := nodes[name].source) is not None:

@@ -107,9 +107,9 @@ _VALUE = re.compile(r" == |\. expected ")
 _NAME = re.compile(r"^(?:L\[')?([A-Za-z_]\w*)(?:'\])?$")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
-_ONCE = frozenset({"train", "grad", "size", "zero_one", "number"})
+_ONCE = frozenset({"train", "grad", "size", "zero_one", "number", "flag"})
 """What a function is compiled once more for by design (torch/_dynamo/config.py: automatic_dynamic_shapes,
-which goes for a caller's numbers, too)."""
+which goes for a caller's numbers, too), or as a flag has two values."""
 _MODES = frozenset({"train", "grad", "zero_one"})
 """Of them those of which there are two."""
 _FEW = 3
@@ -174,6 +174,10 @@ def find(case: Case) -> Iterable[Finding]:
         # so that what every call loses stands before it.
         ends = sum(guard_kind(item) in _MODES for item in reasons) > MOST * len(reasons)
         severity = severity_of(of_run, at_most="medium" if ends and severity == "high" else severity)
+    in_eager = case.in_eager or case.some_in_eager > 0
+    if in_eager and times.outcome == "slower" and case.some_in_eager < MOST and severity == "high":
+        # Calls in eager take less than those that lose.
+        severity = "medium"
     if case.compiled_more:
         severity = louder(severity, "medium")
     evidence = []
@@ -194,7 +198,6 @@ def find(case: Case) -> Iterable[Finding]:
     most, *rest = _by_function(again) or [[]]
     function = _name(case, most[0]) if most else own_name(limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
-    in_eager = case.in_eager or case.some_in_eager > 0
     if in_eager:
         limit += f" in {percent(case.some_in_eager)} of the calls"
     kinds = Counter(guard_kind(item.reason) for item in most)

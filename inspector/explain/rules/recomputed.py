@@ -83,6 +83,7 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
     costs = sorted(costs, key=lambda item: -item.ms[1])
     launch, worst = costs[0].launch, costs[0].worst
     most = [item for item in costs[0].items if item.part >= RUN_TO_RUN] or [worst]
+    places: Sequence[SourceLocation]
     if worst.operator in WRITES:
         places, advice, trial = worst.sources, _NEW_TENSORS, Trial(config=((_READ_TWICE, 1),))
     else:
