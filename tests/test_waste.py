@@ -20,8 +20,10 @@ from inspector.analysis.roofline import place
 from inspector.analysis.traffic import Memory, moves_nothing, writes_of
 from inspector.analysis.whole_operators import whole_operators
 from inspector.analysis.written_in_place import writes_in_place
+from inspector.explain import in_vain
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
+from inspector.explain.in_vain import not_computed_ms
 from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
@@ -255,9 +257,12 @@ def test_writes_into_parts_that_are_computed_once_are_none(runs: Path) -> None:
 
 
 def test_divisions_of_integers_weigh_what_they_take_without_vectors(again: Path) -> None:
-    (item,) = [each for each in report(again / "torus").evaluations if each.times > 1.5]
+    made = report(again / "torus").evaluations
+    assert {item.operator for item in made} == {"remainder", "div"}
+    (item,) = [each for each in made if each.times > 1.5]
     assert (item.operator, item.times) == ("remainder", 64.0)
-    assert item.part > 0.5
+    # A half of all that the loop does, which is counted by the same weights.
+    assert 0.5 < item.part <= item.whole < 0.95
 
 
 def test_divisions_that_are_done_again_are_told_as_such(again: Path) -> None:
@@ -506,6 +511,38 @@ def test_an_operator_is_found_for_no_other_node(runs: Path) -> None:
 
 
 # -- what is said of it
+
+
+@pytest.mark.parametrize(("part", "least"), [(0.4, 0.2), (0.5, 0.25), (0.8, 0.6), (0.95, 0.9)])
+def test_what_is_left_of_nearly_all_is_as_uncertain_as_what_is_saved_of_little(
+    again: Path, part: float, least: float
+) -> None:
+    case = gather(Run.open(again / "sweep"))
+    (graph,) = [graph for graph in case.graphs if graph.runs]
+    launch = replace(graph.launches[0], ms=1000.0, profiled_ms=1000.0)
+    saved = not_computed_ms(case, graph, launch, part, 0.0)
+    assert saved == pytest.approx((1000 * least * graph.runs, 1000 * part * graph.runs))
+
+
+def test_writes_in_several_kernels_are_one_finding(again: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = gather(Run.open(again / "sweep"))
+    (graph,) = [graph for graph in case.graphs if graph.runs]
+    ((launch, (first, second, *_)),) = in_vain.repeated(graph)
+    assert first.sources != second.sources
+    monkeypatch.setattr(recomputed, "repeated", lambda _: [(launch, [first]), (launch, [second])])
+    (told,) = recomputed.find(case)
+    assert len(told.claims) == 2 and " and 1 more" in told.title
+
+
+def test_each_result_that_is_kept_is_written_and_read(again: Path) -> None:
+    case = gather(Run.open(again / "sweep"))
+    (graph,) = [graph for graph in case.graphs if graph.runs]
+    ((_, (item, *_)),) = in_vain.repeated(graph)
+    unknown = Machine(None, "estimated")
+    four, one = (
+        recomputed._keeping_ms(case, unknown, graph, replace(item, fx=item.fx[:count])) for count in (4, 1)
+    )
+    assert four == pytest.approx(one) and four > 0
 
 
 @pytest.mark.parametrize(
