@@ -142,7 +142,12 @@ def evaluations(
                     if _lowered(node) in _FX_OPERATORS[value.call]:
                         own[node.name] = None
         found = [
-            (item, beside, weights[call], _BY_LANES if cpu and _by_lanes(fx[item.fx[0]]) else weights[call])
+            (
+                item,
+                beside,
+                weights[call],
+                _BY_LANES if cpu and divides_integers(fx[item.fx[0]]) else weights[call],
+            )
             for call, by_loops in values.items()
             for item, beside in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader)
         ]
@@ -169,8 +174,8 @@ def evaluations(
     return tuple(made), works
 
 
-def _by_lanes(node: FxNode) -> bool:
-    """Whether it divides integers."""
+def divides_integers(node: FxNode) -> bool:
+    """Whether it does, which no CPU has vectors for."""
     integers = node.meta is not None and node.meta.dtype.startswith(("int", "uint"))
     return integers and operator(node.target) in DIVIDE
 

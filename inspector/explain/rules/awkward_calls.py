@@ -362,7 +362,7 @@ def _distances(first: Shape, second: Shape) -> Awkward | None:
         f"{rows:,} points and {columns:,} of {plural(coordinates, 'coordinate')}",
         "write them out, which Inductor fuses with what is around them: "
         "(x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1).sqrt(), where they are trained with a little "
-        "added under the root, whose gradient at 0 is none",
+        "added under the root, which has no gradient at 0",
         _DISTANCES if few else _FAR_DISTANCES,
         inference=not few,
     )

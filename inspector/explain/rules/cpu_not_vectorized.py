@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from inspector.analysis.dataflow import operator
 from inspector.analysis.divisions import DIVIDE
+from inspector.analysis.evaluations import divides_integers
 from inspector.analysis.program_calls import handed_name
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
@@ -250,7 +251,12 @@ def _dividing_ms(case: Case, nest: LoopNest) -> float:
 def _by_itself(graph: GraphCase, launch: Launch) -> float:
     """The part of a launch's divisions that is none of the same again, which `recomputed` tells."""
     groups = {group.name for group in graph.groups_of(launch)}
-    made = [item for item in graph.fusion.evaluations if item.group in groups and item.operator in DIVIDE]
+    nodes = graph.artifacts.fx_nodes
+    made = [
+        item
+        for item in graph.fusion.evaluations
+        if item.group in groups and any(divides_integers(nodes[name]) for name in item.fx)
+    ]
     whole = sum(item.evaluations for item in made)
     return sum(item.elements for item in made) / whole if whole else 1.0
 
