@@ -164,7 +164,7 @@ def _called_by(graph: GraphCase, nodes: Mapping[str, FxNode]) -> Mapping[str, La
         for launch in graph.launches
         if launch.role == "fallback"
         for name in launch.fx
-        if name in nodes and f".{operator(nodes[name].target)}." in f".{launch.name}."
+        if name in nodes and operator(nodes[name].target) == operator(launch.name)
     }
 
 
