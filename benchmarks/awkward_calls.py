@@ -105,6 +105,16 @@ def once(call: Callable[[], object], device: str) -> float:
     return (time.perf_counter() - start) * 1e6
 
 
+def begin(about: str) -> str:
+    """The device that a script was asked to use, after saying what it is."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--device", default="cpu")
+    device: str = parser.parse_args().device
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {device}")
+    return device
+
+
 def compare(name: str, library: Callable[[], object], other: Callable[[], object], device: str) -> None:
     for _ in range(3):
         library()

@@ -8,11 +8,10 @@ has the backward of both sets in it.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import torch
-from awkward_calls import compare
+from awkward_calls import begin, compare
 from torch import Tensor
 
 # Sets, points of the one and of the other, coordinates.
@@ -37,11 +36,7 @@ def written_out(x: Tensor, y: Tensor) -> Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    device = parser.parse_args().device
-    torch.manual_seed(0)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {device}")
+    device = begin(__doc__ or "")
     print("distances, compiled: cdist, written out")
     for sets, first, second, coordinates in SIZES:
         for trained in (False, True):

@@ -9,10 +9,8 @@ compared with its weight first, on both sides.
 
 from __future__ import annotations
 
-import argparse
-
 import torch
-from awkward_calls import compare
+from awkward_calls import begin, compare
 from torch import Tensor
 
 # Rows, and weights of each.
@@ -54,11 +52,7 @@ def check(device: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    device = parser.parse_args().device
-    torch.manual_seed(0)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {device}")
+    device = begin(__doc__ or "")
     check(device)
     print("one index of each row, compiled: by multinomial, by a comparison or a search of running sums")
     for rows, length in SIZES:

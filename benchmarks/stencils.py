@@ -9,13 +9,12 @@ edges first.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
 import torch
-from awkward_calls import compare
+from awkward_calls import begin, compare
 from torch import Tensor
 from torch.nn import functional
 
@@ -105,11 +104,7 @@ def named(images: int, channels: int, sizes: Sequence[int], taps: Sequence[int])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    device = parser.parse_args().device
-    torch.manual_seed(0)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {device}")
+    device = begin(__doc__ or "")
     for title, rows in (("of one channel", ONE_CHANNEL), ("of each channel by itself", BY_THEMSELVES)):
         print(f"filters {title}, compiled: the library's, as a sum")
         for images, channels, sizes, taps in rows:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -186,13 +186,16 @@ def _written_again(
     """Writes into parts of a tensor in a loop that makes each of the one before (``x[1:] *= y``, which is a
     slice of it, a product and a ``slice_scatter``): read in two places, each doubles all those before it."""
     writes = [node for node in computed if operator(node.target) in WRITES]
+    if len(writes) < 2:
+        return None
     elements = sum(reader.numel(node.meta.shape) or 0 for node in writes if node.meta is not None)
     points = [value.points for value in read.computed(_CHOSEN, hoisted)]
     others = sum(operator(node.target) not in VIEWS | WRITES for node in computed)
-    if len(writes) < 2 or not elements or len(points) < DOUBLED * (len(writes) + others):
+    if not elements or len(points) < DOUBLED * (len(writes) + others):
         return None
-    by_name = {node.name: node for node in computed}
-    behind = [node.source or next(_sources(node, by_name), None) for node in writes]
+    # What torch makes of a write has no line, but what is written has.
+    lines = {node.name: node.source for node in computed}
+    behind = [node.source or lines.get("".join(node.inputs[1:2])) for node in writes]
     part = max(0.0, 1 - elements / sum(points))
     return Evaluation(
         operator=operator(writes[0].target),
@@ -207,13 +210,6 @@ def _written_again(
         whole=1.0,
         beyond=int(part * sum(count for _, count, _ in read.arithmetic(hoisted))),
     )
-
-
-def _sources(node: FxNode, nodes: Mapping[str, FxNode]) -> Iterator[SourceLocation]:
-    """The lines of what is written into a part, which the write itself has none of."""
-    for name in node.inputs[1:2]:
-        if name in nodes and (source := nodes[name].source) is not None:
-            yield source
 
 
 def operations(

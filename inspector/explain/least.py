@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from inspector.analysis.roofline import Bound, roof
+from inspector.analysis.roofline import Bound, Roof, roof
 from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.account import ClaimHow, Interval
@@ -39,6 +39,11 @@ class Machine:
 
     peaks: Peaks | None
     how: ClaimHow
+
+    def roof(self, moved: int) -> Roof | None:
+        """What moving so many bytes takes at least, at the rate of what all of them fit into; None of none,
+        and where the machine's rates are not known."""
+        return roof(moved, None, "", self.peaks) if self.peaks is not None else None
 
     @property
     def words(self) -> str:
@@ -117,7 +122,7 @@ def bytes_ms(machine: Machine, graph: GraphCase, launch: Launch, count: int) -> 
     """The most that generated code takes for moving `count` of a launch's bytes where these bound it, at the
     rate of what all of them fit into."""
     moved = launch.bytes or 0
-    limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None and moved else None
+    limit = machine.roof(moved)
     if limit is not None:
         return count / limit.rate * 1e3 / REACHED
     whole = memory_ms(moved, peak((), graph.gpu, None), graph.gpu)
@@ -148,7 +153,7 @@ def achieved(machine: Machine, moved: int, ms: float) -> str:
     if not moved or ms <= 0:
         return ""
     text, own = f"moves {size(moved)} in {duration(ms)}", moved / ms * 1e3
-    limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None else None
+    limit = machine.roof(moved)
     # What stays in caches may come faster than the level that all of it together fits into.
     if limit is None or own > limit.rate:
         return f"{text}: {rate(own, 'B/s')}"

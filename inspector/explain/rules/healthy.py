@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import statistics
 
-from inspector.analysis.roofline import roof
 from inspector.analysis.steady import MOST, SAME
 from inspector.explain.case import Case
 from inspector.explain.launches import busiest_line, fetched_bytes
@@ -163,7 +162,7 @@ def _generated(case: Case) -> tuple[int, float]:
 
 def _near(machine: Machine, moved: int, ms: float) -> bool:
     """Whether memory, or the cache that so much fits into, gives no more than that, by a stated factor."""
-    limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None else None
+    limit = machine.roof(moved)
     return limit is not None and moved / ms * 1e3 >= REACHED * limit.rate
 
 

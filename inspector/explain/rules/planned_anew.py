@@ -100,14 +100,14 @@ def _first_calls(case: Case, new: NewSizes, planned: list[HostOperator], plans: 
         f"{plural(new.calls, 'call')} of {new.of:,} have sizes that no earlier one had, and take "
         f"{duration(new.ms)} where later ones with the same take {duration(new.again_ms)}: {why}"
     )
-    each = max(new.ms - new.again_ms, 0.0)
-    sure = cost if planned else cost * min(1.0, PLAN_MS * plans / each) if each else 0.0
-    claim = on_whole(cost, "profiled") if planned else on_whole((sure, cost), "bounded")
+    each = new.ms - new.again_ms
+    told = 1.0 if planned else min(1.0, PLAN_MS * plans / each) if each > 0 else 0.0
+    claim = on_whole((told * cost, cost), "profiled" if planned else "bounded")
     called = new.beyond_ms + new.of * new.again_ms
     share = cost / (called + (case.times.cold_ms or 0.0))
     finding = _finding(case, worst, title, cost, share, claim)
     # As loud as what it is of the calls: who serves other sizes pays it again, and compiling once.
-    loud = severity_of(sure / called)
+    loud = severity_of(told * cost / called)
     return replace(finding, severity=loud, account="run", how="measured" if planned else "estimated")
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from inspector.analysis.dataflow import operator
 from inspector.analysis.evaluations import WRITES, chain, is_heavy
-from inspector.analysis.roofline import roof
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -154,7 +153,7 @@ def _kept(made: Sequence[FxNode]) -> str:
 def _keeping_ms(case: Case, machine: Machine, graph: GraphCase, item: Evaluation) -> float:
     """Writing each result once, and reading it."""
     moved = 2 * 4 * item.elements // len(item.fx)
-    limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None and not graph.gpu else None
+    limit = None if graph.gpu else machine.roof(moved)
     device = peak(case.facts.devices, graph.gpu, case.threads)
     each = limit.least_ms if limit is not None else memory_ms(moved, device, graph.gpu)
     return each * len(item.fx) * graph.runs
