@@ -279,8 +279,8 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
         return rows(name, node, nodes, shapes[0], threads)
     if name == "avg_pool2d" and not gpu:
         return means(node, shapes[0])
-    if name == "multinomial" and not gpu:
-        return picks(node, shapes[0])
+    if name == "multinomial":
+        return picks(node, shapes[0], gpu)
     if name == "logcumsumexp" and not gpu:
         return Awkward(name, f"tensors of {in_words(shapes[0])}", _AS_DOUBLES, _SCANS)
     if name in ("_cdist_forward", "_cdist_backward") and gpu:
