@@ -1,5 +1,5 @@
-"""Rows that are sorted or picked from and windows whose means are taken, which libraries go through one by one
-on a CPU, or in many launches on a GPU.
+"""Rows that are sorted or picked from and windows whose means are taken, which libraries go through one by
+one on a CPU, or in many launches on a GPU.
 
 What another way to write them wins was timed: benchmarks/results/awkward-calls.txt.
 """
