@@ -1,8 +1,9 @@
 """What generated C++ takes to keep masks in memory and to read them, against eager's kernels.
 
 ``python benchmarks/bool_masks.py`` prints for each case and size the medians in microseconds of eager's
-kernels, of Inductor's, and of Inductor's with a compiler that gets ``-ftree-loop-vectorize`` behind all that
-Inductor asks for (a script that the benchmark writes): the rule `bool_masks` is about the second column.
+kernels, of Inductor's, of Inductor's with a compiler that gets ``-ftree-loop-vectorize`` behind all that
+Inductor asks for (a script that the benchmark writes), and with random numbers drawn by ATen (the setting
+fallback_random): the rules `bool_masks` and `random_numbers` are about the second column.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ def once(call: Callable[[], object]) -> float:
 def measure() -> None:
     """One column: the medians of the compiled cases, and of eager's where asked for."""
     import torch
+    import torch._inductor.config
 
     eager = sys.argv[1] == "eager"
+    torch._inductor.config.fallback_random = sys.argv[1] == "drawn"
     for size in SIZES:
         x = torch.randn(size)
         mask = x > 0
@@ -41,6 +44,9 @@ def measure() -> None:
             "mask & ~mask": (lambda m: m & ~m, (mask,)),
             "float64 > 0": (lambda x: x > 0, (x.double(),)),
             "bfloat16 > 0": (lambda x: x > 0, (x.bfloat16(),)),
+            "dropout, with its mask": (lambda x: torch.ops.aten.native_dropout(x, 0.1, True), (x,)),
+            "rand": (lambda x: torch.rand_like(x) + x, (x,)),
+            "randn": (lambda x: torch.randn_like(x) + x, (x,)),
         }
         for name, (case, given) in cases.items():
             torch._dynamo.reset()
@@ -70,9 +76,9 @@ def main() -> None:
         script = Path(folder, "g++-loops")
         script.write_text('#!/bin/sh\nexec g++ "$@" -ftree-loop-vectorize\n')
         script.chmod(0o755)
-        ways = (("eager", None), ("compiled", None), ("vectors", str(script)))
+        ways = (("eager", None), ("compiled", None), ("vectors", str(script)), ("drawn", None))
         columns = [column(name, compiler, Path(folder, name)) for name, compiler in ways]
-    print(f"  {'':24} {'elements':>10} {'eager':>10} {'compiled':>10} {'vectors':>10} us")
+    print(f"  {'':24} {'elements':>10} {'eager':>10} {'compiled':>10} {'vectors':>10} {'drawn':>10} us")
     for name, size in columns[0]:
         times = "".join(f" {each[name, size]:10.1f}" for each in columns)
         print(f"  {name:24} {int(size):10,}{times}")

@@ -57,6 +57,63 @@ def test_products_of_many_small_matrices(
     assert said(a, b, c, node("sum", (1,), "baddbmm.default", "c", "a", "b")) == sizes
 
 
+@pytest.mark.parametrize(
+    ("rows", "matrix", "gpu", "sizes"),
+    [
+        ((52_920_000, 3), (3, 3), True, "52,920,000 rows by 3x3"),
+        (("s0", 2), (2, 4), True, "many rows by 2x4"),
+        ((52_920_000, 8), (8, 3), True, ""),
+        ((52_920_000, 3), (3, 64), True, ""),
+        ((4096, 3), (3, 3), True, ""),
+        ((52_920_000, 3), (3, 3), False, ""),
+    ],
+)
+def test_products_of_many_rows_with_a_small_matrix(
+    rows: tuple[Size, ...], matrix: tuple[Size, ...], gpu: bool, sizes: str
+) -> None:
+    x, w, b = node("x", rows), node("w", matrix), node("b", matrix[1:])
+    assert said(x, w, node("y", (1,), "mm.default", "x", "w"), gpu=gpu) == sizes
+    assert said(x, w, b, node("y", (1,), "addmm.default", "b", "x", "w"), gpu=gpu) == sizes
+
+
+def test_a_sum_is_the_product_as_it_is_advised() -> None:
+    torch = pytest.importorskip("torch")
+    y = node("y", (1,), "mm.default", "x", "w")
+    found = awkward(y, {"x": node("x", (50_000, 3)), "w": node("w", (3, 4)), "y": y}, True)
+    assert found is not None and found.inference
+    x, w = torch.randn(50_000, 3), torch.randn(3, 4)
+    way = found.advice.partition("around it: ")[2].removesuffix(" for x @ w")
+    torch.testing.assert_close(eval(way, {"x": x, "w": w}), x @ w, rtol=1e-4, atol=1e-4)
+
+
+def transforms_of_points(corpus: Path, *others: FxNode) -> Case:
+    """A graph on a GPU that has points turned, and other nodes."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (own,) = case.graphs
+    assert own.artifacts.fx_after is not None
+    nodes = (node("x", (1_000_000, 3)), node("w", (3, 3)), node("y", (1,), "mm.default", "x", "w"), *others)
+    artifacts = replace(own.artifacts, fx_after=replace(own.artifacts.fx_after, nodes=nodes))
+    call = replace(own.launches[0].call, kernel="extern_kernels.mm")
+    launch = replace(own.launches[0], role="library", fx=("y",), ms=4.0, call=call)
+    graph = replace(own, artifacts=artifacts, launches=(launch,), gpu=True)
+    return replace(case, graphs=(graph,))
+
+
+def test_torch_can_write_products_out_where_that_slows_no_others(corpus: Path) -> None:
+    (finding,) = awkward_calls.find(transforms_of_points(corpus))
+    assert "1,000,000 rows by 3x3" in finding.title and "post_grad_fusion_options" in finding.advice
+    assert finding.trial is not None
+    small = node("small", (3, 16)), node("few", (100, 3)), node("z", (1,), "mm.default", "few", "small")
+    (finding,) = awkward_calls.find(transforms_of_points(corpus, *small))
+    assert finding.trial is not None, "of a hundred rows torch leaves them"
+    wide = node("wide", (3, 16)), node("z", (1,), "mm.default", "x", "wide")
+    (finding,) = awkward_calls.find(transforms_of_points(corpus, *wide))
+    assert finding.trial is None and "post_grad_fusion_options" not in finding.advice
+    large = node("large", (3, 64)), node("z", (1,), "mm.default", "x", "large")
+    (finding,) = awkward_calls.find(transforms_of_points(corpus, *large))
+    assert finding.trial is not None, "of a side of 32 and more it leaves them too"
+
+
 def test_transforms_of_lengths_with_a_large_prime_factor() -> None:
     x, freqs = node("x", (8, 7246)), node("freqs", (8, 4096))
     forward = node("r2c", (8, 3624), "_fft_r2c.default", "x", "[1]", "0", "True")
@@ -221,6 +278,34 @@ def test_running_sums_pick_by_weight_as_it_is_advised() -> None:
     assert picked.shape == torch.multinomial(p, 1).shape
     shares = torch.bincount(picked.flatten(), minlength=4) / 40_000
     torch.testing.assert_close(shares, torch.tensor([0.0, 0.25, 0.75, 0.0]), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "told"),
+    [
+        ((192, 4, 1, 32), "float32", "one query in tensors of 192x4x1x32"),
+        (("s0", 4, 1, 32), "float32", "one query in tensors of nx4x1x32"),
+        ((192, 4, 2, 32), "float32", ""),
+        ((192, 4, 1, 32), "bfloat16", ""),
+    ],
+)
+def test_attention_of_one_query(shape: tuple[Size, ...], dtype: str, told: str) -> None:
+    q, k = node("q", shape, dtype=dtype), node("k", (192, 4, 100, 32), dtype=dtype)
+    call = node("y", (1,), "_scaled_dot_product_flash_attention_for_cpu.default", "q", "k", "k")
+    assert said(q, k, call, gpu=False) == told
+
+
+def test_attention_written_out_is_the_attention_that_it_is_advised_for() -> None:
+    torch = pytest.importorskip("torch")
+    call = node("y", (1,), "_scaled_dot_product_flash_attention_for_cpu.default", "q", "k", "v")
+    found = awkward(call, {"q": node("q", (3, 4, 1, 8)), "y": call}, False)
+    assert found is not None and found.inference
+    first, _, last = found.advice.partition("w = ")[2].partition(", then ")
+    q, k, v = torch.randn(3, 4, 1, 8), torch.randn(3, 4, 20, 8), torch.randn(3, 4, 20, 8)
+    w = eval(first.partition(" (a mask")[0], {"q": q, "k": k})
+    own = eval(last, {"w": w, "v": v})
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_what_reads_a_calls_result_is_not_that_call(corpus: Path) -> None:

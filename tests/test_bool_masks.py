@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.explain.bool_stores import STORED_NS
+from inspector.analysis.index_ranges import IndexReader
+from inspector.explain.bool_stores import DRAWN_NS, STORED_NS
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
+from inspector.explain.launches import loop_points
 from inspector.explain.rules import bool_masks
 from inspector.model.explain import Finding
 from inspector.model.run import Manifest
@@ -67,6 +69,30 @@ def test_masks_that_are_stored_take_their_time(case: Case) -> None:
     assert finding.claims[0].ms == (pytest.approx(most / 2), pytest.approx(most))
     assert [(item.path, item.line) for item in finding.evidence[1:]] == [("/home/user/net.py", 8)]
     assert "-ftree-loop-vectorize" in finding.advice
+
+
+def test_what_is_drawn_for_masks_becomes_vectors_as_well(case: Case) -> None:
+    """A dropout: each element draws a number of its own."""
+    (graph,) = case.graphs
+    drawing = []
+    for item in graph.launches:
+        leaves = [leaf for leaf in item.leaves if leaf.body is not None]
+        made = [
+            replace(leaf, body=replace(leaf.body, lines=("rand = ops.rand(load_seed, index_expr)",)))
+            for leaf in leaves[:1]
+            if leaf.body is not None
+        ]
+        drawing.append(replace(item, leaves=tuple(made)))
+    own = next(item for item in drawing if item.role == "generated" and item.leaves)
+    numbers = loop_points(own.leaves[0], IndexReader({}))
+    assert numbers
+    changed = replace(case, graphs=(replace(graph, launches=(own,)),))
+    (finding,) = told(changed, SOURCE.format(type="bool"), 9.0)
+    assert f"bools one by one, with {2 * numbers:,} random numbers drawn alike" in finding.title
+    assert "fallback_random" in finding.advice
+    most = (1048576 * STORED_NS + numbers * DRAWN_NS) / 1e6
+    assert finding.claims[0].ms == (pytest.approx(most / 2), pytest.approx(most))
+    assert not told(changed, SOURCE.format(type="float"), 9.0), "numbers alone are for another rule"
 
 
 def test_masks_of_symbolic_sizes_are_what_the_other_loops_leave(case: Case) -> None:

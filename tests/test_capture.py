@@ -385,7 +385,8 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         "torch/__init__.py": "def compile(*args, **kwargs):\n    return args, kwargs\n",
         "torch/version.py": "__version__ = '2.13.0'\n",
         "torch/_inductor/__init__.py": "",
-        "torch/_inductor/config.py": "max_fusion_size = 64\nclass triton:\n    cudagraph_trees = True\n",
+        "torch/_inductor/config.py": "passes = {}\nmax_fusion_size = 64\n"
+        "class triton:\n    cudagraph_trees = True\n",
     }
     for name, text in files.items():
         path = Path("fake", name)
@@ -403,13 +404,13 @@ def test_config_values_reach_the_program() -> None:
     program = script(
         """
         import json, torch._inductor.config as config
-        json.dump([config.max_fusion_size, config.triton.cudagraph_trees], open("printed", "w"))
+        values = [config.max_fusion_size, config.triton.cudagraph_trees, config.passes]
+        json.dump(values, open("printed", "w"))
         """
     )
-    outcome = captured(
-        program, config=(("max_fusion_size", "7"), ("triton.cudagraph_trees", "false"), ("no_such", "1"))
-    )
-    assert printed() == [7, False]
+    config = (("max_fusion_size", "7"), ("triton.cudagraph_trees", "false"), ("no_such", "1"))
+    outcome = captured(program, config=(*config, ("passes", '{"one": {"on": true}, "two": null}')))
+    assert printed() == [7, False, {"one": {"on": True}, "two": None}]
     assert len(outcome.notes) == 2
     assert "could not be set: torch._inductor.config.no_such = 1: AttributeError" in outcome.notes[1]
     assert outcome.manifest.options["config"]["torch._inductor.config.max_fusion_size"] == 7

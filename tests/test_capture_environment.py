@@ -196,6 +196,11 @@ def test_a_setting_needs_a_name(key: str) -> None:
         parse_setting(key, "1")
 
 
+def test_a_dictionary_is_json() -> None:
+    with pytest.raises(InspectorError, match=r"--config passes=\{'one': 1\}: no JSON .*example: --config"):
+        parse_setting("passes", "{'one': 1}")
+
+
 # -- the filter
 
 

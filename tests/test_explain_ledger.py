@@ -661,6 +661,7 @@ def test_calls_in_eager_are_not_what_a_slower_call_loses(softmax: Case) -> None:
         (["GLOBAL_STATE changed: grad_mode "] * 2, "medium"),
         (["tensor 'x' size mismatch at index 0. expected 16, actual 8"] * 3, "high"),
         (["tmd is None"], "low"),
+        (["len(self._modules['convs']._modules) != 3"] * 4, "low"),
     ],
 )
 def test_a_graph_for_each_mode_stands_behind_what_calls_lose(

@@ -85,6 +85,16 @@ def test_no_kind_is_meant_where_they_are_no_two_or_take_turns() -> None:
     assert main_phase([acting, replace(net((0, 50, 3.0)), name="loss")]) is None
 
 
+def test_calls_of_one_size_are_not_told_without_the_passes_that_make_them_whole() -> None:
+    """A cell that is called 40 times in a pass: no call has a backward pass of its own."""
+    cell = net((0, 80, 10.0), (1, 60, 6.0))
+    times = measured_times(_run(("compiled", [cell, backward(2, 400.0)])))
+    assert times.by_sizes is not None and times.sized == ()
+    assert {group.compiled.median_ms for group in times.by_sizes.groups} == {10.0, 6.0}
+    alone = measured_times(_run(("compiled", [net((1, 80, 10.0), (0, 60, 6.0))])))
+    assert alone.by_sizes is not None and alone.sized == alone.by_sizes.groups
+
+
 def _run(*variants: tuple[Any, Sequence[CompiledCallable]]) -> Run:
     made = [VariantRun(name, 0, 1.0, (ProcessCalls(1, 0, tuple(items)),)) for name, items in variants]
     return cast(Run, SimpleNamespace(variants=tuple(made), records=(), manifest=None))
@@ -102,7 +112,14 @@ def test_a_call_is_one_of_that_kind_on_both_sides() -> None:
     assert times.outcome == "slower" and times.calls == 260
     # What compiling cost is that of the whole run, and the calls of all sizes are told.
     assert times.cold_ms is not None and times.cold_ms > 1700
-    assert times.by_sizes is not None and len(times.by_sizes.groups) == 2
+    assert times.by_sizes is not None and times.by_sizes.kind == "call"
+    # With its backward pass, as the call that is told above.
+    both = {
+        group.sizes: (group.compiled.median_ms, group.eager.median_ms if group.eager is not None else None)
+        for group in times.by_sizes.groups
+    }
+    assert sorted(both.values()) == [(6.0, 9.0), (pytest.approx(24.0), pytest.approx(18.0))]
+    assert times.sized == times.by_sizes.groups
     assert steady_call_ms((ProcessCalls(1, 0, (FORECAST, PASS)),)) == pytest.approx(24.0)
     alone = measured_times(_run(("compiled", [net((0, 40, 10.0)), backward(39, 14.0)])))
     assert alone.meant.phase is None

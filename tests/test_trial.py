@@ -138,6 +138,13 @@ def override(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **values: Any) -> 
     return torch
 
 
+def test_a_setting_that_is_a_dictionary_is_shown_as_one() -> None:
+    trial = Trial(config=(("passes", '{"one": {"on": true}}'), ("name", "text")))
+    shown = as_code(replace(outcome(1.0), trial=trial))
+    assert "torch._inductor.config.passes = {'one': {'on': True}}" in shown
+    assert "torch._inductor.config.name = 'text'" in shown
+
+
 def test_what_threads_take_over_is_set_before_any_is_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

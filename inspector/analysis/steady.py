@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from inspector.model.calls import CallGroup, CompiledCallable, Outcome, Sizes, Steady
 
@@ -97,6 +98,31 @@ def call_groups(item: CompiledCallable, partner: CompiledCallable | None = None)
         said = OTHERS if pool is rare and len(pools) > 1 else _apart(pool[0], rest)
         groups.append(CallGroup(said, tuple(pool), compiled, eager, outcome_of(compiled, eager)))
     return tuple(groups)
+
+
+def with_backward(item: CompiledCallable, back: CompiledCallable) -> CompiledCallable | None:
+    """The steady calls of each size with the backward passes of that size, the first with the first; those
+    of sizes that nothing goes back from as they are. None where not each has a pass of its own."""
+    calls, passed = _by_sizes(item), _by_sizes(back)
+    if not all(_as_many(calls.get(sizes, ()), times) for sizes, times in passed.items()):
+        return None
+    passes = {sizes: iter(times) for sizes, times in passed.items()}
+    sums = []
+    for place, (sizes, ms) in enumerate(zip(sizes_of_calls(item), item.steady_ms, strict=True)):
+        behind = next(passes[sizes], None) if sizes in passes else 0.0
+        if behind is not None:
+            sums.append((place, ms + behind))
+    known = item.steady_sizes if len(item.steady_sizes) == len(item.steady_ms) else ()
+    return replace(
+        item,
+        steady_ms=tuple(ms for _, ms in sums),
+        steady_sizes=tuple(known[place] for place, _ in sums) if known else (),
+    )
+
+
+def _as_many(calls: Sequence[float], passes: Sequence[float]) -> bool:
+    """But for those that compiled."""
+    return abs(len(calls) - len(passes)) <= SAME * max(len(calls), len(passes))
 
 
 def typical(item: CompiledCallable) -> Steady | None:

@@ -144,8 +144,9 @@ class CaptureOptions:
 def parse_setting(key: str, text: str) -> Setting:
     """`("dynamo.cache_size_limit", "16")` as a setting; without a known prefix the key is Inductor's.
 
-    Values: `true`, `false`, `none`, numbers; anything else is text. Raises InspectorError for a key that is
-    no dotted name.
+    Values: `true`, `false`, `none`, numbers, and JSON for a dictionary, which stays text until it is set;
+    anything else is text. Raises InspectorError for a key that is no dotted name, and for what begins like a
+    dictionary and is none.
     """
     key = key.strip()
     head, _, tail = key.partition(".")
@@ -155,7 +156,16 @@ def parse_setting(key: str, text: str) -> Setting:
         raise InspectorError(
             f"--config {key}={text}: not a setting's name; example: --config max_autotune=true"
         )
-    return Setting(module or _CONFIG_MODULES["inductor"], name, _parse_value(text.strip()))
+    text = text.strip()
+    if text.startswith("{"):
+        try:
+            json.loads(text)
+        except ValueError as error:
+            raise InspectorError(
+                f"--config {key}={text}: no JSON ({error}); example: "
+                """--config 'post_grad_fusion_options={"decompose_mm_pass": {}}'"""
+            ) from None
+    return Setting(module or _CONFIG_MODULES["inductor"], name, _parse_value(text))
 
 
 def _parse_value(text: str) -> ConfigValue:

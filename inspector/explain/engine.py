@@ -117,7 +117,7 @@ def _explained(case: Case) -> Iterator[Explanation]:
         (*_remarks(case), *map(str, (*case.problems, *failed))),
         case.sides,
         case.times.ratio,
-        case.times.by_sizes.groups if case.times.by_sizes is not None else (),
+        case.times.sized,
         account,
         places(case, account),
         case.times.outcome,

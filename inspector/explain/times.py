@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, PayOff, pay_off, run_again
 from inspector.analysis.phases import Meant, counts_phases, in_meant, main_calls, most_called, of_meant
-from inspector.analysis.steady import MOST, first_and_later, notch_ms, once_for_each, sizes_of_calls, typical
+from inspector.analysis.steady import (
+    MOST,
+    SAME,
+    call_groups,
+    first_and_later,
+    mixed,
+    notch_ms,
+    once_for_each,
+    sizes_of_calls,
+    typical,
+    with_backward,
+)
 from inspector.frozen import dataclass
 from inspector.model.calls import (
     CallGroup,
@@ -108,6 +119,18 @@ class Times:
         return tuple(sorted(slower, key=lambda group: -group.lost_ms)) if len(slower) < len(groups) else ()
 
     @property
+    def sized(self) -> tuple[CallGroup, ...]:
+        """Calls of different sizes; none where they are but a part of what a call is here, as without their
+        backward passes."""
+        groups = self.by_sizes.groups if self.by_sizes is not None else ()
+        phase = self.meant.phase
+        own = [group.compiled for group in groups if phase is None or phase in (group.alike[0] or (phase,))]
+        mean = mixed(own, [side.count for side in own])
+        if mean is None or self.compiled_ms is None:
+            return groups
+        return groups if abs(mean.median_ms - self.compiled_ms) <= SAME * self.compiled_ms else ()
+
+    @property
     def ratio(self) -> float | None:
         """Eager over compiled: above 1 compiling is faster."""
         if self.compiled_ms is None or self.eager_ms is None or not self.compiled_ms:
@@ -175,7 +198,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         outcome=of_call.outcome,
         again=of_call.again,
         notch_ms=notch_ms(typical(max(called, key=lambda item: item.total_ms))),
-        by_sizes=_by_sizes(of_them.callables),
+        by_sizes=_by_sizes(of_them.callables, both, of_meant(_called(variants.get("eager") or ()), between)),
         new_sizes=_new_sizes(main),
         grad=main.grad,
         training=main.training,
@@ -232,14 +255,29 @@ def _new_sizes(item: CompiledCallable) -> NewSizes | None:
     return NewSizes(len(sizes), len(item.steady_ms), first, later, beyond, once_for_each(sizes))
 
 
-def _by_sizes(callables: Sequence[CallPayOff]) -> CallPayOff | None:
-    """Of the first rank; where several callables have calls of different sizes, that which takes longest."""
-    several = [item for item in callables if not item.rank and len(item.groups) > 1]
+def _by_sizes(
+    callables: Sequence[CallPayOff], ours: Sequence[CompiledCallable], theirs: Sequence[CompiledCallable]
+) -> CallPayOff | None:
+    """Of the first rank; where several callables have calls of different sizes, that which takes longest.
+    What alone has a backward pass is with it."""
+    first = [item for item in callables if not item.rank]
+    pairs = [_pair(side) for side in (ours, theirs) if side]
+    whole = [with_backward(*pair) if pair is not None else None for pair in pairs]
+    if len(first) == 2 and None not in whole:
+        groups = call_groups(*(item for item in whole if item is not None))
+        first = [replace(item, groups=groups) for item in first if item.kind == "call"]
+    several = [item for item in first if len(item.groups) > 1]
 
     def whole(item: CallPayOff) -> float:
         return sum(group.compiled.median_ms * group.compiled.count for group in item.groups)
 
     return max(several, key=whole, default=None)
+
+
+def _pair(called: Sequence[CompiledCallable]) -> tuple[CompiledCallable, CompiledCallable] | None:
+    """The one callable and its backward pass; None where there are others."""
+    calls, passes = ([item for item in called if item.kind == kind] for kind in ("call", "backward"))
+    return (calls[0], passes[0]) if len(calls) == len(passes) == 1 else None
 
 
 _ENDED = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.steady import RUN_TO_RUN
@@ -74,6 +75,8 @@ def as_code(outcome: Outcome) -> str:
     for name, value in trial.config:
         module, _, key = name.partition(".")
         own = (module, key) if module in ("dynamo", "functorch") else ("inductor", name)
+        if isinstance(value, str) and value.startswith("{"):
+            value = json.loads(value)
         said.append(f"torch._{own[0]}.config.{own[1]} = {value!r}")
     said += [f"{name}={value} in the environment" for name, value in trial.environment]
     if trial.whole:

@@ -101,6 +101,8 @@ class Bootstrap:
         self.recorder: Any = None
         self.override: dict[str, Any] | None = from_json(os.environ.get(OVERRIDE) or "null")
         for module, key, value in request.get("config", ()):
+            if isinstance(value, str) and value.startswith("{"):
+                value = from_json(value)
             self.config.setdefault(module, []).append((key, value))
 
     @property

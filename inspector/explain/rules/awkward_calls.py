@@ -1,8 +1,8 @@
 """Calls that a library does badly: products and inverses of matrices of a few elements, sorting rows of a
-few or where nobody reads the places, picking one of each row, Fourier transforms of a length with a large
-prime factor, convolutions of one channel, of channels each by itself over a few taps or over many, distances
-of points, means over large windows, some operators on complex numbers, bases that are made whole and not
-read.
+few or where nobody reads the places, picking one of each row, products of many rows with a small matrix,
+Fourier transforms of a length with a large prime factor, convolutions of one channel, of channels each by
+itself over a few taps or over many, distances of points, attention of one query, means over large windows,
+some operators on complex numbers, bases that are made whole and not read.
 
 Looks at: the sizes and dtypes that each library call and each operator left to ATen is given, by its FX node.
 What another size or another way to write it wins was timed: benchmarks/results/awkward-calls.txt.
@@ -22,14 +22,26 @@ from inspector.explain.complex_numbers import AS_REAL, has_complex, is_complex, 
 from inspector.explain.estimate import GPU_KERNEL_MS
 from inspector.explain.filters import MOST_TERMS, filtered
 from inspector.explain.least import REACHED, machine_of
-from inspector.explain.rows import MANY, Awkward, Shape, in_words, means, picks, product, read_of, rows
+from inspector.explain.rows import (
+    MANY,
+    Awkward,
+    Shape,
+    attended,
+    in_words,
+    means,
+    picks,
+    product,
+    read_of,
+    rows,
+)
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Interval
-from inspector.model.explain import Finding
+from inspector.model.explain import Finding, Trial
 from inspector.model.fx import FxNode
 from inspector.model.source import SourceLocation
 from inspector.units import plural
 
+_FUSED = "which Inductor fuses with what is around"
 SMALL_MATRIX = 6
 """Rows and columns of what generated code multiplies faster than a library: of 8 torch 2.13 makes code for a
 CPU that takes 50 times as long, and of 16 a GPU's library is faster."""
@@ -100,6 +112,19 @@ LONG = 10
 """Times one side of a matrix over the other from which its whole basis is what takes the time."""
 _BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
 """The same of decompositions of such matrices; on a GPU nobody timed them."""
+THIN_PRODUCTS = "products of many rows with a small matrix"
+THIN = 4
+"""Rows and columns of such a matrix: of 8 a sum took two to three times as long as the library."""
+MANY_ROWS = 10240
+"""From which torch has a pass that writes them out (torch/_inductor/fx_passes/decompose_mem_bound_mm.py:
+MIN_FIRST_DIMENSION_DECOMPOSITION), which nobody gets who does not ask."""
+WRITTEN_OUT = 32
+"""Below which the sides of a matrix make that pass write it out: MAX_OTHER_DIMENSION_DECOMPOSITION."""
+_THIN: Interval = (0.75, 0.9)
+"""Saved of what such a product takes on a GPU in inference: sums were 4.3 to 11 times as fast."""
+_AS_A_SUM = f"write it as a sum, {_FUSED} it: (x[..., :, None] * w).sum(-2) for x @ w"
+_BY_TORCH = "or have torch do so: torch._inductor.config.post_grad_fusion_options = {'decompose_mm_pass': {}}"
+_PASS = Trial(config=(("post_grad_fusion_options", '{"decompose_mm_pass": {}}'),))
 FEW_POINTS = 25
 """Of two sets whose distances ATen takes one by one (aten/src/ATen/native/Distance.cpp: cdist_impl): of more
 it multiplies matrices."""
@@ -240,6 +265,7 @@ def _finding(case: Case, kind: str, items: Sequence[_Item]) -> Finding:
         text = f"{timed(call, ms / owner.runs)}, {found.given}: {call.name}"
         evidence.append(owner.launch_evidence(call, text))
         evidence += [source_evidence(case, place) for place in call.sources[:1]]
+    by_torch = kind == THIN_PRODUCTS and not any(_written_out_too(case))
     return Finding(
         rule="awkward_calls",
         severity=severity_of(share),
@@ -248,10 +274,29 @@ def _finding(case: Case, kind: str, items: Sequence[_Item]) -> Finding:
         cost_ms=cost,
         claims=tuple(claims),
         evidence=tuple(evidence),
-        advice=first.advice,
+        advice=first.advice + (f"; {_BY_TORCH}" if by_torch else ""),
         how="estimated",
         share=share,
+        trial=_PASS if by_torch else None,
     )
+
+
+def _written_out_too(case: Case) -> Iterable[bool]:
+    """Whether torch's pass would write out a product, too, that is faster as it is; of each of them."""
+    for graph in case.graphs:
+        nodes = _sized(graph)
+        for node in nodes.values():
+            name = operator(node.target)
+            if name not in ("mm", "addmm") or len(node.arguments) < 2 + (name == "addmm"):
+                continue
+            rows, matrix = (_shape(nodes.get(text)) for text in node.arguments[name == "addmm" :][:2])
+            known = [size or 0 for size in matrix]
+            many = (rows[:1] or (0,))[0]
+            yield (
+                (many is None or many >= MANY_ROWS)
+                and max(known, default=WRITTEN_OUT) < WRITTEN_OUT
+                and (max(known) > THIN)
+            )
 
 
 _ON_COMPLEX = Awkward("operators", "complex numbers", AS_REAL, (0.0, 0.7), "which Inductor has no code for")
@@ -266,6 +311,8 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
     shapes = [_shape(each) for each in given]
     if name in ("bmm", "baddbmm"):
         return _products(*shapes[name == "baddbmm" :][:2], gpu=gpu, numbers=any(map(is_complex, given)))
+    if name in ("mm", "addmm") and gpu:
+        return _thin(*shapes[name == "addmm" :][:2])
     if name in ("_fft_r2c", "_fft_c2r", "_fft_c2c") and len(node.arguments) > 1:
         return _transforms(_shape(node) if name == "_fft_c2r" else shapes[0], node.arguments[1])
     if name in ("convolution", "convolution_backward"):
@@ -281,6 +328,8 @@ def awkward(node: FxNode, nodes: Mapping[str, FxNode], gpu: bool, threads: int =
         return means(node, shapes[0])
     if name == "multinomial":
         return picks(node, shapes[0], gpu)
+    if name == "_scaled_dot_product_flash_attention_for_cpu":
+        return attended(node, nodes, shapes[0])
     if name == "logcumsumexp" and not gpu:
         return Awkward(name, f"tensors of {in_words(shapes[0])}", _AS_DOUBLES, _SCANS)
     if name in ("_cdist_forward", "_cdist_backward") and gpu:
@@ -301,7 +350,7 @@ def _systems(name: str, shape: Shape) -> Awkward | None:
         return None
     called, formula = _SYSTEMS[name]
     count = "many" if many is None else f"{many:,}"
-    advice = f"write it out, which Inductor fuses with what is around it: {formula}"
+    advice = f"write it out, {_FUSED} it: {formula}"
     saved = _ROTATIONS if called == "svd" else _FORMULAS
     return Awkward(called, f"{count} matrices of {rows}x{rows}", advice, saved)
 
@@ -342,10 +391,20 @@ def _products(first: Shape = (), second: Shape = (), *, gpu: bool, numbers: bool
     return Awkward(
         "products",
         what,
-        "write them as sums, which Inductor fuses with what is around them: "
-        "(a[..., :, :, None] * b[..., None, :, :]).sum(-2) for a @ b",
+        f"write them as sums, {_FUSED} them: (a[..., :, :, None] * b[..., None, :, :]).sum(-2) for a @ b",
         _PRODUCTS[gpu],
     )
+
+
+def _thin(rows: Shape = (), matrix: Shape = ()) -> Awkward | None:
+    """Of many rows with a matrix of few elements, which a library is slower at than memory."""
+    sides = [size for size in matrix if size is not None and size <= THIN]
+    many = rows[0] if len(rows) == len(matrix) == 2 else 0
+    if len(sides) != 2 or (many is not None and many < MANY_ROWS):
+        return None
+    count = "many" if many is None else f"{many:,}"
+    what = "{} rows by {}x{}".format(count, *sides)
+    return Awkward(THIN_PRODUCTS, what, _AS_A_SUM, _THIN, inference=True)
 
 
 def _distances(first: Shape, second: Shape) -> Awkward | None:
@@ -360,7 +419,7 @@ def _distances(first: Shape, second: Shape) -> Awkward | None:
     return Awkward(
         "distances",
         f"{rows:,} points and {columns:,} of {plural(coordinates, 'coordinate')}",
-        "write them out, which Inductor fuses with what is around them: "
+        f"write them out, {_FUSED} them: "
         "(x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1).sqrt(), where they are trained with a little "
         "added under the root, which has no gradient at 0",
         _DISTANCES if few else _FAR_DISTANCES,

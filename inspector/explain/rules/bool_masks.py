@@ -21,14 +21,20 @@ _ADVICE = (
     f"let g++ make vectors of these loops: {LOOP_VECTORS}; or keep numbers in place of masks: "
     "(x > 0).to(x.dtype)"
 )
+_BESIDE = (
+    "; or have ATen draw a dropout's numbers, torch._inductor.config.fallback_random = True: which wins more "
+    "differs, time both"
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
     every = [(graph, launch, bool_stores(case, graph, launch)) for graph, launch in case.launches()]
-    items = sorted((item for item in every if item[2].ms[1] > 0), key=lambda item: -item[2].ms[1])
+    items = sorted(
+        (item for item in every if item[2].ms[1] > 0), key=lambda item: -item[2].with_numbers_ms[1]
+    )
     if not items:
         return
-    cost = case.within_call(sum(masks.ms[1] for _, _, masks in items))
+    cost = case.within_call(sum(masks.with_numbers_ms[1] for _, _, masks in items))
     share = case.share(cost)
     evidence = []
     for graph, launch, masks in items[:3]:
@@ -36,19 +42,23 @@ def find(case: Case) -> Iterable[Finding]:
         evidence.append(graph.launch_evidence(launch, text))
         evidence += [source_evidence(case, place) for place in _lines(graph, launch)[:1]]
     elements = round(sum(masks.elements * graph.runs for graph, _, masks in items))
+    numbers = round(sum(masks.numbers * graph.runs for graph, _, masks in items))
+    of_numbers = f", with {numbers:,} random numbers drawn alike" if numbers else ""
     kernels = f"{plural(len(items), 'kernel')} {'turns' if len(items) == 1 else 'turn'}"
     yield Finding(
         rule="bool_masks",
         severity=severity_of(share),
         title=(
             f"{about(cost, 'estimated')} a call in masks of {elements:,} elements, which {kernels} into "
-            "bools one by one"
+            f"bools one by one{of_numbers}"
         ),
         graph=items[0][0].name,
         cost_ms=cost,
-        claims=tuple(on_launch(graph, launch, masks.ms, "estimated") for graph, launch, masks in items),
+        claims=tuple(
+            on_launch(graph, launch, masks.with_numbers_ms, "estimated") for graph, launch, masks in items
+        ),
         evidence=tuple(evidence),
-        advice=_ADVICE,
+        advice=_ADVICE + (_BESIDE if numbers else ""),
         how="estimated",
         share=share,
         trial=Trial(loop_vectors=True),

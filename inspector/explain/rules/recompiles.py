@@ -63,6 +63,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("mismatch", re.compile(r"(?:dtype|device|rank|stride|dispatch key set) mismatch|type\(|to be a tensor")),
     ("zero_one", _ZERO_ONE),
     ("size", _SIZE),
+    ("parts", re.compile(r"\b(?:len|___check_type_id)\([\w.\[\]']{1,400}\b_modules\b")),
+    ("table", re.compile(r"\blen\(G\['__import_")),
     ("length", re.compile(r"\blen\(")),
     ("global", re.compile(r"G\['")),
     ("alias", re.compile(r"^[\w.\[\]']{1,400} is (?!True\b|False\b|None\b)[A-Za-z_][\w.\[\]']{0,400}$")),
@@ -83,6 +85,10 @@ _ADVICE = {
     "mismatch": "give it tensors of the same dtype, rank, strides and device in every call",
     "zero_one": "sizes of 0 and 1 are compiled apart, with dynamic=True too: a graph for these is what it "
     "takes, as for decoding after a prompt",
+    "parts": "modules of one class that have other parts are compiled apart: a graph for each kind of them "
+    "is what it takes",
+    "table": "a library fills a table of its own when it is first used: call the same once in eager, "
+    "before the first compiled call",
     "length": "the length of a list or dict is part of the guard: hand over the same number, or one tensor",
     "global": "a global that changes is part of the guard: change it outside the compiled function",
     "alias": "the same tensor that is handed over twice is compiled apart: hand over tensors of their own "
@@ -107,11 +113,11 @@ _VALUE = re.compile(r" == |\. expected ")
 _NAME = re.compile(r"^(?:L\[')?([A-Za-z_]\w*)(?:'\])?$")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
-_ONCE = frozenset({"train", "grad", "size", "zero_one", "number", "flag"})
+_ONCE = frozenset({"train", "grad", "size", "zero_one", "number", "flag", "parts", "table"})
 """What a function is compiled once more for by design (torch/_dynamo/config.py: automatic_dynamic_shapes,
-which goes for a caller's numbers, too), or as a flag has two values."""
-_MODES = frozenset({"train", "grad", "zero_one"})
-"""Of them those of which there are two."""
+which goes for a caller's numbers, too), or as a flag has two values and a table is empty once."""
+_MODES = frozenset({"train", "grad", "zero_one", "parts"})
+"""Of them those of which there are two, or as many as the model has."""
 _FEW = 3
 """Times that a function is compiled again for other things each: a number, a size, and once without
 gradients, as for an evaluation."""
@@ -343,8 +349,8 @@ def _others(others: Sequence[Sequence[_Again]]) -> str:
 
 def _more_than_designed(case: Case) -> bool:
     """Whether a function is compiled again twice for sizes or for another thing that a guard checks, or for
-    more than a few: once is what automatic dynamic shapes take (static, then dynamic). Sizes of 0 and 1 have
-    graphs of their own, and do not count."""
+    more than a few: once is what automatic dynamic shapes take (static, then dynamic). Sizes of 0 and 1 and
+    each kind of module have graphs of their own, and do not count."""
     logged = [((item.function, item.location), item.headline, 1) for item in case.facts.recompiles]
     recorded = [
         ((event.frame, event.location), _reason(event), event.count)
@@ -355,7 +361,7 @@ def _more_than_designed(case: Case) -> bool:
         of_thing, of_function = Counter[object](), Counter[object]()
         for function, reason, count in told:
             kind = guard_kind(reason)
-            if kind != "zero_one":
+            if kind not in ("zero_one", "parts"):
                 # What a function resumes with after two breaks in one line has one name, and two codes.
                 code = _code(reason) or function
                 # Sizes that change one after the other would all be dynamic with dynamic=True, and true and
