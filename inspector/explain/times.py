@@ -262,9 +262,9 @@ def _by_sizes(
     What alone has a backward pass is with it."""
     first = [item for item in callables if not item.rank]
     pairs = [_pair(side) for side in (ours, theirs) if side]
-    whole = [with_backward(*pair) if pair is not None else None for pair in pairs]
-    if len(first) == 2 and None not in whole:
-        groups = call_groups(*(item for item in whole if item is not None))
+    sums = [with_backward(*pair) if pair is not None else None for pair in pairs]
+    if len(first) == 2 and None not in sums:
+        groups = call_groups(*(item for item in sums if item is not None))
         first = [replace(item, groups=groups) for item in first if item.kind == "call"]
     several = [item for item in first if len(item.groups) > 1]
 
