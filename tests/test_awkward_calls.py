@@ -267,6 +267,13 @@ def test_picks_of_one_of_each_row(shape: tuple[Size, ...], count: str, gpu: bool
     assert said(node("p", shape), call, gpu=gpu) == told
 
 
+def test_picks_win_less_on_a_gpu_than_on_a_cpu() -> None:
+    call = node("y", (1,), "multinomial.default", "p", "1")
+    nodes = {"p": node("p", (768, 482)), "y": call}
+    by_gpu = [found.saved[0] for gpu in (False, True) if (found := awkward(call, nodes, gpu)) is not None]
+    assert by_gpu == sorted(by_gpu, reverse=True) and len(set(by_gpu)) == 2
+
+
 def test_running_sums_pick_by_weight_as_it_is_advised() -> None:
     torch = pytest.importorskip("torch")
     call = node("y", (1,), "multinomial.default", "p", "1")

@@ -227,6 +227,17 @@ def test_calls_of_a_size_that_lose_are_compiled_for_each_where_there_are_few(
     assert all(("pad to a few sizes" in item.advice) == (not few) for item in told)
 
 
+def test_sizes_are_told_where_they_add_up_to_the_call(corpus: Path) -> None:
+    """Those of a callable that is called beside others are a part of it."""
+    case = gather(Run.open(corpus / "h200-torch2.11" / "cudagraphs"))
+    calls = compared(
+        sized(("9x512", 1.0, 70), ("8x512", 9.0, 7)), sized(("9x512", 4.0, 70), ("8x512", 4.0, 7))
+    )
+    for whole, told in ((133 / 77, 2), (5.0, 0)):
+        times = replace(case.times, by_sizes=calls, compiled_ms=whole, eager_ms=4.0)
+        assert len(explain_case(replace(case, times=times)).groups) == told, whole
+
+
 def test_without_kernel_times_the_hosts_side_is_not_called_the_kernels(softmax: Case) -> None:
     found = parts(make_ledger(timed(softmax, 5.0, 5.0, 0.2, None)))
     assert found == {HOST_SIDE: pytest.approx(0.2), WAITING: pytest.approx(4.8)}
