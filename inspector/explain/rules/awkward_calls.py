@@ -112,7 +112,7 @@ LONG = 10
 """Times one side of a matrix over the other from which its whole basis is what takes the time."""
 _BASES: dict[bool, Interval] = {True: (0.0, 0.9), False: (0.5, 0.99)}
 """The same of decompositions of such matrices; on a GPU nobody timed them."""
-THIN_PRODUCTS = "products of many rows with a small matrix"
+THIN_PRODUCTS = "matrix products"
 THIN = 4
 """Rows and columns of such a matrix: of 8 a sum took two to three times as long as the library."""
 MANY_ROWS = 10240
