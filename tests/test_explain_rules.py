@@ -563,6 +563,37 @@ def test_what_eager_adds_up_in_less_time_is_left_to_it(profiled: Case) -> None:
         }
 
 
+def test_no_more_is_claimed_of_adding_than_eager_is_known_to_save(
+    profiled: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient of a table of positions on a CPU: ATen's own kernel took half as long, in a part that as a
+    whole was as fast."""
+    graph, launch = generated(profiled)
+    kernel = replace(launch.kernel, source="atomic_add(&out_ptr0[0], tmp0);") if launch.kernel else None
+    adding = replace(launch, ms=1.0, kernel=kernel, leaves=(), points=5000, role="generated")
+    assert profiled.sides is not None
+    (block, *_) = profiled.sides.joined.blocks
+    runs = graph.runs
+    monkeypatch.setattr(atomics, "_by_data", lambda launch: True)
+    for name, atens, saved in (
+        ("aten::embedding_dense_backward", 0.6, (0.2, 0.4)),
+        ("aten::upsample_bilinear2d_backward", 0.05, (0.25, 0.88)),
+        ("aten::index_put_", 1.2, None),
+        ("aten::mul", 0.6, (0.25, 0.88)),
+    ):
+        own = replace(
+            block,
+            eager_ms=1.0,
+            compiled_ms=1.0,
+            launches=((graph.name, adding.call.index),),
+            eager_kernels=(KernelTime(name, 1.0, atens * runs),),
+        )
+        sides = replace(profiled.sides, joined=replace(profiled.sides.joined, blocks=(own,)))
+        on_cpu = replace(graph, launches=(adding,), gpu=False)
+        (told,) = atomics.find(replace(profiled, sides=sides, graphs=(on_cpu,)))
+        claimed = [tuple(ms / runs for ms in claim.ms) for claim in told.claims]
+        assert claimed == ([pytest.approx(saved)] if saved else []), name
+        assert ("leave it to ATen, which took" in told.advice) == (saved is not None)
 def test_many_additions_into_few_cells_wait_for_each_other(profiled: Case) -> None:
     """A histogram on a GPU, and the gradient of a table of bytes: what was lost against eager is a part of
     what copies of the cells save, and where eager sorts for longer than that, they do all the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from inspector.analysis.dataflow import operator
@@ -63,6 +63,10 @@ _WORKED_OUT = "_unsafe_index_put"
 """In names of kernels: what autograd makes of ``aten._unsafe_index``, which torch/_decomp alone writes, with
 indices of its own (torch/_inductor/utils.py: get_fused_kernel_name)."""
 _LEAVE_OUT = ", or leave this operator out of the compiled function"
+_ADDS = re.compile(
+    r"embedding_dense_backward|index_put|index_add|scatter|col2im|(?:upsample|pool|grid_sampler)\w*_backward"
+)
+"""ATen's kernels for a CPU that add to places, by the names of a profile."""
 _Costly = tuple[float, int, GraphCase, Launch]
 """Milliseconds, elements and whose."""
 SAVED = 0.7
@@ -101,7 +105,8 @@ def find(case: Case) -> Iterable[Finding]:
     machine = machine_of(case)
     # What ATen saves on a CPU is known of those; on a GPU not to add one by one may save more.
     rest = [item for item in costly if item[2].gpu or _place(item) not in known]
-    more = (_beyond(_guessed(machine, item), known.get(_place(item), 0.0)) for item in rest)
+    beside = _beside_aten(case, costly)
+    more = (_beyond(_guessed(machine, item, beside), known.get(_place(item), 0.0)) for item in rest)
     guessed = [claim for claim in more if claim.ms[1] > 0]
     cost = case.within_call(sum(statistics.fmean(claim.ms) for claim in guessed))
     cost += sum(ms for _, _, ms in lost)
@@ -114,7 +119,8 @@ def find(case: Case) -> Iterable[Finding]:
     cells = _few_cells(graph, launch) if graph.gpu else 0
     slower = sorting > graph.ms(launch)
     if by_data:
-        advice = _by_data_advice(graph, sorting if slower else None, bool(lost))
+        left = bool(lost) or beside.get(_place(costly[0])) == 0.0
+        advice = _by_data_advice(graph, sorting if slower else None, left)
     else:
         advice = _COMPUTED_ADVICE + ("" if quick else _LEAVE_OUT)
     if cells:
@@ -149,12 +155,27 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _guessed(machine: Machine, item: _Costly) -> Claim:
+def _beside_aten(case: Case, costly: Sequence[_Costly]) -> dict[tuple[str, int], float]:
+    """What part of its time each launch on a CPU takes beyond ATen's own adding in the same block of eager's
+    profile; none where that has no such kernel."""
+    parts = {}
+    for _, _, graph, launch in costly:
+        for block in case.blocks_of(graph, launch) if not graph.gpu else ():
+            takes = sum(item[0] for item in costly if _place(item) in block.launches)
+            atens = sum(kernel.taken_ms for kernel in block.eager_kernels if _ADDS.search(kernel.name))
+            if takes and atens:
+                parts[graph.name, launch.call.index] = max(1 - atens / takes, 0.0)
+    return parts
+
+
+def _guessed(machine: Machine, item: _Costly, beside: Mapping[tuple[str, int], float]) -> Claim:
     """What a launch may save that is not known to take longer than in eager; on a GPU surely no more than it
-    takes over what such kernels do, where that is known."""
+    takes over what such kernels do, where that is known, and on a CPU no more than over ATen's."""
     ms, _, graph, launch = item
     if not graph.gpu:
         low, high = (part * ms for part in _BY_ATEN)
+        high = min(high, beside.get(_place(item), 1.0) * ms)
+        low = min(low, high / FACTOR)
     else:
         (least, usual), _ = least_of(machine, graph, launch)
         low = ms * SAVED / FACTOR
@@ -184,7 +205,7 @@ def _few_cells(graph: GraphCase, launch: Launch) -> int:
 
 def _by_data_advice(graph: GraphCase, sorting_ms: float | None, lost: bool) -> str:
     """`sorting_ms` is what sorting by index first takes, where that is longer; `lost` whether to leave it to
-    ATen is told anyway."""
+    ATen is told anyway, or would save nothing."""
     if not graph.gpu:
         return _ON_CPU if lost else _LEFT + _ON_CPU
     return _SORTS.format(_ADVICE, duration(sorting_ms)) if sorting_ms is not None else _SORT + _ADVICE
