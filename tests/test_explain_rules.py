@@ -594,6 +594,8 @@ def test_no_more_is_claimed_of_adding_than_eager_is_known_to_save(
         claimed = [tuple(ms / runs for ms in claim.ms) for claim in told.claims]
         assert claimed == ([pytest.approx(saved)] if saved else []), name
         assert ("leave it to ATen, which took" in told.advice) == (saved is not None)
+
+
 def test_many_additions_into_few_cells_wait_for_each_other(profiled: Case) -> None:
     """A histogram on a GPU, and the gradient of a table of bytes: what was lost against eager is a part of
     what copies of the cells save, and where eager sorts for longer than that, they do all the same."""
