@@ -18,8 +18,8 @@ from inspector.model.source import SourceLocation
 from inspector.units import plural
 
 _ADVICE = (
-    f"let g++ make vectors of these loops: {LOOP_VECTORS}; or keep numbers in place of masks: "
-    "(x > 0).to(x.dtype)"
+    f"let g++ make vectors of these loops: {LOOP_VECTORS}, and time it, as backward passes can become slower; "
+    "or keep numbers in place of masks: (x > 0).to(x.dtype)"
 )
 _BESIDE = (
     "; or have ATen draw a dropout's numbers, torch._inductor.config.fallback_random = True: which wins more "
