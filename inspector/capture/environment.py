@@ -11,7 +11,7 @@ from pathlib import Path
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.command import runs_site
 from inspector.frozen import dataclass
-from inspector.model.explain import ConfigValue
+from inspector.model.explain import ConfigValue, is_dictionary
 from inspector.model.problem import InspectorError
 
 BOOTSTRAP = Path(__file__).parent / "bootstrap"
@@ -157,7 +157,7 @@ def parse_setting(key: str, text: str) -> Setting:
             f"--config {key}={text}: not a setting's name; example: --config max_autotune=true"
         )
     text = text.strip()
-    if text.startswith("{"):
+    if is_dictionary(text):
         try:
             json.loads(text)
         except ValueError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from inspector.frozen import dataclass
 
@@ -19,6 +19,12 @@ How = Literal["measured", "estimated"]
 FindingHow = Literal["measured", "replayed", "estimated"]
 FindingOf = Literal["call", "run", "remark"]
 ConfigValue = bool | int | float | str | None
+"""A dictionary is the text that JSON has for it."""
+
+
+def is_dictionary(value: ConfigValue) -> TypeGuard[str]:
+    """Whether a value is the text of one; the bootstrap, which imports nothing of this, asks the same."""
+    return isinstance(value, str) and value.startswith("{")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.steady import RUN_TO_RUN
-from inspector.model.explain import KEEP_IN_PLACE, LOOP_VECTORS, Finding
+from inspector.model.explain import KEEP_IN_PLACE, LOOP_VECTORS, Finding, is_dictionary
 from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport
 from inspector.text import joined
 from inspector.units import duration, size
@@ -75,9 +75,8 @@ def as_code(outcome: Outcome) -> str:
     for name, value in trial.config:
         module, _, key = name.partition(".")
         own = (module, key) if module in ("dynamo", "functorch") else ("inductor", name)
-        if isinstance(value, str) and value.startswith("{"):
-            value = json.loads(value)
-        said.append(f"torch._{own[0]}.config.{own[1]} = {value!r}")
+        shown = json.loads(value) if is_dictionary(value) else value
+        said.append(f"torch._{own[0]}.config.{own[1]} = {shown!r}")
     said += [f"{name}={value} in the environment" for name, value in trial.environment]
     if trial.whole:
         names = joined(trial.whole, len(trial.whole))

@@ -18,7 +18,7 @@ from inspector.model.source import SourceLocation
 from inspector.units import plural
 
 _ADVICE = (
-    f"let g++ make vectors of these loops: {LOOP_VECTORS}, and time it, as backward passes can become slower; "
+    f"let g++ make vectors of these loops: {LOOP_VECTORS}, and time it: backward passes can become slower; "
     "or keep numbers in place of masks: (x > 0).to(x.dtype)"
 )
 _BESIDE = (
