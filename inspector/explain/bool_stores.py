@@ -62,7 +62,7 @@ def bool_stores(case: Case, graph: GraphCase, launch: Launch) -> BoolStores:
 def _drawn(graph: GraphCase, launch: Launch) -> int:
     """Uniform random numbers of one launch."""
     reader = IndexReader(graph.hints)
-    bodies = ((leaf, "\n".join(leaf.body.lines)) for leaf in launch.leaves if leaf.body is not None)
+    bodies = ((leaf, "\n".join(leaf.body_lines)) for leaf in launch.leaves)
     return sum(len(_UNIFORM.findall(text)) * (loop_points(leaf, reader) or 0) for leaf, text in bodies)
 
 

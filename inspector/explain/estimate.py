@@ -224,7 +224,7 @@ def _makes_doubles(leaf: SchedulerNode) -> bool:
 
 def _operations(leaf: SchedulerNode) -> tuple[str, int, int]:
     """(its body's text, plain operations, heavy ones) for each point of its loops."""
-    text = "\n".join(leaf.body.lines) if leaf.body is not None else ""
+    text = "\n".join(leaf.body_lines)
     heavy = len(_HEAVY.findall(text))
     return text, max(len(_ANY.findall(text)) - heavy, 1), heavy
 

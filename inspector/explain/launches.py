@@ -87,7 +87,7 @@ def indexed_by_data(leaf: SchedulerNode) -> bool:
 def _of_data(leaf: SchedulerNode) -> Iterator[tuple[str, tuple[int, ...]]]:
     """What each line of a body calls, with the places of its arguments that come out of memory."""
     loaded: set[str] = set()
-    for line in leaf.body.lines if leaf.body is not None else ():
+    for line in leaf.body_lines:
         value = _VALUE.match(line)
         if value is None:
             continue
@@ -113,7 +113,7 @@ def _by_row(body: LoopBody) -> bool:
 
 def fetches(leaf: SchedulerNode) -> bool:
     """Whether it reads or writes at places that it works out or loads."""
-    return leaf.body is not None and any("set_indirect" in line for line in leaf.body.lines)
+    return any("set_indirect" in line for line in leaf.body_lines)
 
 
 def is_copy(leaf: SchedulerNode) -> bool:

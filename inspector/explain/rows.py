@@ -120,8 +120,7 @@ def _sorted_alone(
     name: str, node: FxNode, nodes: Mapping[str, FxNode], length: int, given: str, threads: int
 ) -> Awkward | None:
     """Values without their places, as numpy sorts them in one thread."""
-    of = nodes.get(node.arguments[0])
-    dtype = of.meta.dtype if of is not None and of.meta is not None else ""
+    dtype = _dtype_given(node, nodes)
     if name != "sort" or not threads or dtype not in _BESIDE_ATEN:
         return None
     ratios = _BESIDE_ATEN[dtype][length > _MIDDLING]
@@ -157,11 +156,16 @@ def picks(node: FxNode, shape: Shape, gpu: bool) -> Awkward | None:
 
 def attended(node: FxNode, nodes: Mapping[str, FxNode], shape: Shape) -> Awkward | None:
     """Keys and values that one query reads, as in a decoder that keeps them."""
-    of = nodes.get(node.arguments[0]) if node.arguments else None
-    if len(shape) != 4 or shape[-2] != 1 or of is None or of.meta is None or of.meta.dtype != "float32":
+    if len(shape) != 4 or shape[-2] != 1 or _dtype_given(node, nodes) != "float32":
         return None
     given = f"one query in tensors of {in_words(shape)}"
     return Awkward("attention", given, _BY_PRODUCTS, _ATTENDED, inference=True)
+
+
+def _dtype_given(node: FxNode, nodes: Mapping[str, FxNode]) -> str:
+    """Of its first argument; empty where that is no tensor, or nothing is known of it."""
+    of = nodes.get(node.arguments[0])
+    return of.meta.dtype if of is not None and of.meta is not None else ""
 
 
 def in_words(sizes: Iterable[int | None]) -> str:

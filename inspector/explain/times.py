@@ -174,7 +174,8 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         for calls in (between, meant)
     )
     called, both = of_meant(every, meant), of_meant(every, between)
-    eager = of_meant(_called(variants.get("eager") or ()), meant) if not paid.both_eager else []
+    in_eager = _called(variants.get("eager") or ())
+    eager = of_meant(in_eager, meant) if not paid.both_eager else []
     ours, theirs = _compared(of_call, source) or (_one_call(called), _one_call(eager))
     main = max(both, key=lambda item: item.total_ms)
     cold, again = _cold(every)
@@ -198,7 +199,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         outcome=of_call.outcome,
         again=of_call.again,
         notch_ms=notch_ms(typical(max(called, key=lambda item: item.total_ms))),
-        by_sizes=_by_sizes(of_them.callables, both, of_meant(_called(variants.get("eager") or ()), between)),
+        by_sizes=_by_sizes(of_them.callables, both, of_meant(in_eager, between)),
         new_sizes=_new_sizes(main),
         grad=main.grad,
         training=main.training,

@@ -123,6 +123,11 @@ class SchedulerNode:
     extras: tuple[tuple[str, str], ...] = ()
 
     @property
+    def body_lines(self) -> tuple[str, ...]:
+        """Of its loop body; none where it has no body."""
+        return self.body.lines if self.body is not None else ()
+
+    @property
     def is_group(self) -> bool:
         return bool(self.members)
 

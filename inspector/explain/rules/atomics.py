@@ -159,12 +159,13 @@ def _beside_aten(case: Case, costly: Sequence[_Costly]) -> dict[tuple[str, int],
     """What part of its time each launch on a CPU takes beyond ATen's own adding in the same block of eager's
     profile; none where that has no such kernel."""
     parts = {}
-    for _, _, graph, launch in costly:
+    for own in costly:
+        _, _, graph, launch = own
         for block in case.blocks_of(graph, launch) if not graph.gpu else ():
             takes = sum(item[0] for item in costly if _place(item) in block.launches)
             atens = sum(kernel.taken_ms for kernel in block.eager_kernels if _ADDS.search(kernel.name))
             if takes and atens:
-                parts[graph.name, launch.call.index] = max(1 - atens / takes, 0.0)
+                parts[_place(own)] = max(1 - atens / takes, 0.0)
     return parts
 
 
@@ -278,7 +279,7 @@ def _gathered(graph: GraphCase, launch: Launch) -> tuple[SourceLocation, ...]:
 
 def _adds(leaf: SchedulerNode) -> bool:
     """``ops.store('buf0', get_index_2, load, 'atomic_add')``"""
-    return leaf.body is not None and any("'atomic_add'" in line for line in leaf.body.lines)
+    return any("'atomic_add'" in line for line in leaf.body_lines)
 
 
 def _added(launch: Launch) -> int:

@@ -85,7 +85,7 @@ def _drawing_ms(case: Case, graph: GraphCase, launch: Launch) -> Interval:
     """What a launch's numbers take of a call; nothing to endless on a GPU, and for sizes nobody knows."""
     reader, numbers, least = IndexReader(graph.hints), 0, 0.0
     for leaf in launch.leaves if not graph.gpu else ():
-        text = "\n".join(leaf.body.lines) if leaf.body is not None else ""
+        text = "\n".join(leaf.body_lines)
         if drawn := len(_DRAWS.findall(text)):
             points = loop_points(leaf, reader)
             if points is None:
@@ -167,8 +167,7 @@ def _lines(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> t
 
 def draws(launch: Launch) -> bool:
     """Whether a launch computes random numbers."""
-    bodies = (leaf.body.lines for leaf in launch.leaves if leaf.body is not None)
-    return any(_DRAWS.search(line) for lines in bodies for line in lines)
+    return any(_DRAWS.search(line) for leaf in launch.leaves for line in leaf.body_lines)
 
 
 RULE = Rule("random_numbers", Stage.LOST, find)
